@@ -1,0 +1,362 @@
+/* tinytitan.h: the only door of the library.
+ *
+ * TinyTitan runs mixture-of-experts language models that are larger than the memory given to them:
+ * tensors that every token needs stay resident, routed experts stream from the disk through a
+ * bounded cache.
+ *
+ * Nouns and lifetimes
+ *   tt_model      an opened install: architecture, resident weights, expert cache. Read-only after
+ * load and shareable: several sessions may use one model, but only one of them may be inside a call
+ * at a time (the expert cache has one caller). tt_session    one timeline on a model: tokens, KV
+ * rows, recurrent and convolution state, the last logits. One thread at a time. The model must
+ * outlive it. tt_sampler    a chooser of the next id with its own random state. Knows no model. One
+ * thread at a time. tt_tokenizer  text <-> ids, chat template, tool-call parsing. Opens without
+ * weights. Read-only after load and usable from several threads; a tt_decoder belongs to one
+ * thread.
+ *
+ * Rules
+ *   Every function that can fail returns tt_status (0 is success) and fills the caller's tt_error
+ * when one is given. On failure outputs are untouched. The library never prints, never exits and
+ * never reads the environment. close functions take the address of the handle, accept NULL or a
+ * NULL handle, and clear it. Strings that the library allocates are released with tt_free(). Option
+ * structs are filled by their _default function; `reserved` must stay zero.
+ *
+ * Determinism
+ *   On one backend and CPU level, the same ids give the same bytes of logits whatever the cache
+ * size, thread count, read size or disk timing. Prefill is byte-identical wherever it was cut at a
+ * multiple of 64 tokens.
+ */
+#ifndef TINYTITAN_TINYTITAN_H
+#define TINYTITAN_TINYTITAN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define TT_VERSION_MAJOR  0
+#define TT_VERSION_MINOR  1
+#define TT_VERSION_PATCH  0
+#define TT_VERSION_STRING "0.1.0"
+
+#if defined(__GNUC__)
+#define TT_MUST_CHECK   __attribute__((warn_unused_result))
+#define TT_API          __attribute__((visibility("default")))
+#define TT_PRINTF(f, a) __attribute__((format(printf, f, a)))
+#else
+#define TT_MUST_CHECK
+#define TT_API
+#define TT_PRINTF(f, a)
+#endif
+
+/* ---- status and error record ---- */
+
+/* One list for every failure; the numbers are frozen. X(name, number, text) */
+#define TT_STATUS_LIST(X)                                                                          \
+    X(OK, 0, "success")                                                                            \
+    X(ERR_NOMEM, 1, "out of memory")                                                               \
+    X(ERR_INVALID, 2, "invalid argument")                                                          \
+    X(ERR_IO, 3, "input/output error")                                                             \
+    X(ERR_NOT_FOUND, 4, "not found")                                                               \
+    X(ERR_FORMAT, 5, "malformed data")                                                             \
+    X(ERR_UNSUPPORTED, 6, "not supported")                                                         \
+    X(ERR_CORRUPT, 7, "data does not match its checksum")                                          \
+    X(ERR_LIMIT, 8, "limit exceeded")                                                              \
+    X(ERR_BUDGET, 9, "does not fit in the memory budget")                                          \
+    X(ERR_RECEIPT, 10, "install receipt does not match")                                           \
+    X(ERR_EXISTS, 11, "already exists")                                                            \
+    X(ERR_NO_SPACE, 12, "not enough disk space")                                                   \
+    X(ERR_ABORTED, 13, "aborted by the caller")                                                    \
+    X(ERR_NUMERIC, 14, "not a finite number")                                                      \
+    X(ERR_CONTEXT, 15, "context is full")                                                          \
+    X(ERR_STATE, 16, "not possible in this state")                                                 \
+    X(ERR_TEMPLATE, 17, "chat template failed")                                                    \
+    X(ERR_INTERNAL, 18, "internal error")
+
+#define TT_STATUS_ENUM_(name, number, text) TT_##name = number,
+typedef enum tt_status { TT_STATUS_LIST(TT_STATUS_ENUM_) } tt_status;
+
+/* Filled once where a fault is first known; upper layers may only add context in front of
+ * `message`. */
+typedef struct tt_error {
+    tt_status status;
+    int64_t offset;    /* byte offset in `file`, or -1 */
+    char file[256];    /* file concerned (end of the path kept when it is longer), or "" */
+    char message[768]; /* one sentence: what, the value, the remedy */
+} tt_error;
+
+/* Name of a status ("TT_ERR_IO") and its text ("input/output error"); never NULL. */
+TT_API const char *tt_status_name(tt_status status);
+TT_API const char *tt_status_text(tt_status status);
+
+/* Version of the library that is running, "major.minor.patch". */
+TT_API const char *tt_version(void);
+
+/* Releases a string or buffer that the library allocated. NULL is fine. */
+TT_API void tt_free(void *p);
+
+/* Called during long work. Return false to abort it (the call then returns TT_ERR_ABORTED). `done`
+ * and `total` count in the unit that the call documents. Runs on the calling thread. */
+typedef bool (*tt_progress_fn)(void *ctx, uint64_t done, uint64_t total);
+
+/* ---- model ---- */
+
+typedef struct tt_model tt_model;
+typedef struct tt_session tt_session;
+typedef struct tt_sampler tt_sampler;
+typedef struct tt_tokenizer tt_tokenizer;
+typedef struct tt_decoder tt_decoder;
+
+typedef struct tt_model_options {
+    const char *backend;    /* "cpu" (default) or "ref" */
+    const char *cpu_level;  /* NULL or "auto": best the machine has; "ref", "avx2", "avx512" */
+    uint32_t threads;       /* 0: one a physical core */
+    uint32_t max_context;   /* tokens; 0: min(the model's, 32768) */
+    uint32_t kv_bits;       /* 32, 16, 8 (default), 4 */
+    uint32_t prefill_chunk; /* rows a prefill step, a multiple of 64; 0: chosen from the budget */
+    uint32_t
+        expert_slots; /* mean number of expert slots a layer; 0: as many as the budget allows */
+    uint64_t
+        ram_budget;    /* bytes for the whole process; 0: from cgroup limits and available memory */
+    float yarn_factor; /* 0: as the model says; > 1: YaRN with this factor */
+    bool verify_reads; /* check every expert's CRC-32C on every read */
+    uint64_t reserved[8];
+} tt_model_options;
+
+TT_API void tt_model_options_default(tt_model_options *opts);
+
+/* What a model with one session will take, by kind, in bytes; asked before anything is loaded. */
+typedef struct tt_plan {
+    uint64_t weights;      /* resident tensors */
+    uint64_t expert_slots; /* expert cache */
+    uint64_t kv;           /* KV rows at max_context */
+    uint64_t state;        /* recurrent and convolution state, with the session's one checkpoint */
+    uint64_t scratch;      /* activations of one prefill chunk, logits */
+    uint64_t fixed;        /* program, tokenizer, tables, thread stacks */
+    uint64_t total;        /* sum of the above */
+    uint64_t budget;       /* what it had to fit in */
+    uint64_t machine_available; /* memory available when asked: the least of MemAvailable and cgroup
+                                   limits */
+    uint64_t weights_on_disk;   /* bytes of the install's payload files */
+    uint64_t expert_bytes;      /* one expert (stride) */
+    uint32_t slots_total;       /* over all layers */
+    uint32_t slots_per_layer;   /* mean, rounded down */
+    uint32_t experts_per_layer; /* 0 for dense models */
+    uint32_t n_layers, n_moe_layers, top_k;
+    uint32_t max_context, kv_bits, prefill_chunk, threads;
+    char backend[16], cpu_level[16], family[32], model_id[96], reader[48];
+    float yarn_factor; /* in force; 1 means none */
+    bool budget_given; /* false: the default budget */
+    uint64_t reserved[8];
+} tt_plan;
+
+/* Fills `plan` for the install at `path`. TT_ERR_BUDGET (with `plan` filled) when it cannot fit:
+ * the error's message says what was asked, what is there and what to change. Reads manifest and
+ * index only. */
+TT_API TT_MUST_CHECK tt_status tt_model_plan(const char *path, const tt_model_options *opts,
+                                             tt_plan *plan, tt_error *err);
+
+/* Opens the install directory `path` and loads its resident weights. `progress` (may be NULL)
+ * counts bytes. */
+TT_API TT_MUST_CHECK tt_status tt_model_open(const char *path, const tt_model_options *opts,
+                                             tt_progress_fn progress, void *progress_ctx,
+                                             tt_model **model, tt_error *err);
+TT_API void tt_model_close(tt_model **model);
+
+typedef struct tt_model_info {
+    const char *model_id, *family; /* owned by the model */
+    const char *backend, *cpu_level;
+    uint32_t vocab_size, hidden_size, n_layers, n_experts, top_k;
+    uint32_t max_context;   /* configured */
+    uint32_t model_context; /* the model's own maximum */
+    uint32_t threads, kv_bits, prefill_chunk;
+    uint64_t reserved[8];
+} tt_model_info;
+
+TT_API void tt_model_get_info(const tt_model *model, tt_model_info *info);
+/* The plan that the model was opened with. Owned by the model. */
+TT_API const tt_plan *tt_model_get_plan(const tt_model *model);
+
+/* Counters since the model was opened. */
+typedef struct tt_model_stats {
+    uint64_t expert_asks, expert_hits, expert_misses, expert_joins, expert_evictions;
+    uint64_t expert_bytes_read;
+    double expert_wait_seconds; /* compute waited for reads */
+    double load_seconds;
+    uint64_t reserved[8];
+} tt_model_stats;
+
+TT_API void tt_model_get_stats(const tt_model *model, tt_model_stats *stats);
+
+/* ---- session ---- */
+
+TT_API TT_MUST_CHECK tt_status tt_session_create(tt_model *model, tt_session **session,
+                                                 tt_error *err);
+TT_API void tt_session_close(tt_session **session);
+
+/* Receives logits rows [vocab_size] in position order during prefill; `logits` is valid during the
+ * call only. Return false to abort. */
+typedef bool (*tt_logits_fn)(void *ctx, uint32_t position, const float *logits);
+
+typedef struct tt_prefill_options {
+    tt_progress_fn progress; /* counts tokens; may be NULL; asked between chunks */
+    void *progress_ctx;
+    tt_logits_fn logits; /* NULL: logits of the last position only */
+    void *logits_ctx;
+    uint64_t reserved[4];
+} tt_prefill_options;
+
+/* Brings the session to exactly the token prefix ids[0..n): reuses what it shares with the present
+ * timeline as far as the state can be rewound (see tt_session_reusable), prefills the rest in
+ * chunks, leaves the last position's logits. `reused` (may be NULL) receives the tokens not
+ * computed again. When the whole prefix is already there and its logits are current nothing is
+ * computed. With a logits sink nothing is reused. On abort or failure the session is at a shorter
+ * consistent prefix. n must be 1..max_context. `opts` may be NULL. */
+TT_API TT_MUST_CHECK tt_status tt_session_sync(tt_session *session, const uint32_t *ids, size_t n,
+                                               const tt_prefill_options *opts, size_t *reused,
+                                               tt_error *err);
+
+/* Appends one token and computes the logits after it. TT_ERR_CONTEXT when the context is full. */
+TT_API TT_MUST_CHECK tt_status tt_session_decode(tt_session *session, uint32_t id, tt_error *err);
+
+/* Logits [vocab_size] after the last token; NULL when there are none. Valid until the next call on
+ * the session. */
+TT_API const float *tt_session_logits(const tt_session *session);
+TT_API size_t tt_session_n_tokens(const tt_session *session);
+TT_API const uint32_t *tt_session_tokens(const tt_session *session);
+
+/* Longest prefix length <= n_tokens that the session can rewind to: any for models without
+ * recurrent layers; otherwise n_tokens itself, the end of the last prompt (kept as a checkpoint),
+ * or 0. */
+TT_API size_t tt_session_reusable(const tt_session *session, size_t n_tokens);
+/* Rewinds to exactly n_tokens; TT_ERR_STATE when that position is not reachable. Logits are gone
+ * afterwards unless n_tokens is the present length or the checkpoint. */
+TT_API TT_MUST_CHECK tt_status tt_session_rewind(tt_session *session, size_t n_tokens,
+                                                 tt_error *err);
+
+/* Snapshot: one self-describing, checksummed block with tokens, KV rows, recurrent and convolution
+ * state and logits. Bound to model, backend level and KV width; anything else is refused with
+ * TT_ERR_STATE naming what differs. Continuing from a restored snapshot gives the same bytes as
+ * never having stopped. */
+TT_API size_t tt_session_snapshot_size(const tt_session *session);
+TT_API TT_MUST_CHECK tt_status tt_session_snapshot(const tt_session *session, void *buf,
+                                                   size_t size, tt_error *err);
+TT_API TT_MUST_CHECK tt_status tt_session_restore(tt_session *session, const void *buf, size_t size,
+                                                  tt_error *err);
+
+/* ---- sampler ---- */
+
+typedef struct tt_sampler_options {
+    float temperature;        /* 0: greedy. 0..100 */
+    uint32_t top_k;           /* 0: off */
+    float top_p;              /* 0 < p <= 1; 1: off */
+    float min_p;              /* 0..1; 0: off */
+    float repetition_penalty; /* > 0; 1: off. Divides positive and multiplies negative logits of
+                                 seen ids */
+    float presence_penalty;   /* -2..2; subtracted once from ids already generated */
+    float frequency_penalty;  /* -2..2; subtracted per occurrence among generated ids */
+    uint64_t seed;
+    uint64_t reserved[4];
+} tt_sampler_options;
+
+TT_API void
+tt_sampler_options_default(tt_sampler_options *opts); /* temperature 0, everything off, seed 0 */
+TT_API TT_MUST_CHECK tt_status tt_sampler_create(const tt_sampler_options *opts,
+                                                 uint32_t vocab_size, tt_sampler **sampler,
+                                                 tt_error *err);
+TT_API void tt_sampler_close(tt_sampler **sampler);
+/* Forgets history and restarts the random stream from `seed`. */
+TT_API void tt_sampler_reset(tt_sampler *sampler, uint64_t seed);
+/* Tells the sampler a prompt id (repetition penalty only) or a generated id (all penalties). */
+TT_API void tt_sampler_accept(tt_sampler *sampler, uint32_t id, bool generated);
+/* Chooses from logits [vocab_size], which are not changed. A row with NaN or +Inf, or with no
+ * finite value, is TT_ERR_NUMERIC. Ties go to the lower id. Does not call accept. */
+TT_API TT_MUST_CHECK tt_status tt_sampler_sample(tt_sampler *sampler, const float *logits,
+                                                 uint32_t *id, tt_error *err);
+
+/* ---- tokenizer ---- */
+
+/* Opens the tokenizer of an install directory, or a directory that holds tokenizer.json itself. A
+ * directory without one is TT_ERR_NOT_FOUND naming the missing file. */
+TT_API TT_MUST_CHECK tt_status tt_tokenizer_open(const char *dir, tt_tokenizer **tok,
+                                                 tt_error *err);
+TT_API void tt_tokenizer_close(tt_tokenizer **tok);
+
+/* Text (UTF-8, `len` bytes) to ids. With `special`, added tokens in the text become their ids;
+ * without, special tokens (added tokens marked special and every other added token) are encoded as
+ * plain text. *ids is allocated (tt_free). Invalid UTF-8 is TT_ERR_FORMAT with its offset. */
+TT_API TT_MUST_CHECK tt_status tt_tokenizer_encode(const tt_tokenizer *tok, const char *text,
+                                                   size_t len, bool special, uint32_t **ids,
+                                                   size_t *n, tt_error *err);
+/* Ids to text, allocated and NUL-terminated; bytes that are no UTF-8 come out as U+FFFD. With
+ * `skip_special`, tokens marked special are left out. Ids without an entry are TT_ERR_INVALID. */
+TT_API TT_MUST_CHECK tt_status tt_tokenizer_decode(const tt_tokenizer *tok, const uint32_t *ids,
+                                                   size_t n, bool skip_special, char **text,
+                                                   size_t *len, tt_error *err);
+/* Bytes of one token (not NUL-terminated, may be half a character); *special (may be NULL) says
+ * whether it is marked special. NULL for an id without an entry. Owned by the tokenizer. */
+TT_API const char *tt_tokenizer_piece(const tt_tokenizer *tok, uint32_t id, size_t *len,
+                                      bool *special);
+/* Id of an added token by its exact content, or -1. */
+TT_API int64_t tt_tokenizer_special_id(const tt_tokenizer *tok, const char *content);
+TT_API uint32_t tt_tokenizer_vocab_size(const tt_tokenizer *tok); /* highest id + 1 */
+
+/* End-of-generation ids: generation_config.json's list joined with config's and tokenizer_config's
+ * eos. */
+TT_API const uint32_t *tt_tokenizer_stop_ids(const tt_tokenizer *tok, size_t *n);
+/* Sampling defaults from generation_config.json over tt_sampler_options_default; false when the
+ * file is missing
+ * (`opts` then holds the plain defaults). */
+TT_API bool tt_tokenizer_sampling_defaults(const tt_tokenizer *tok, tt_sampler_options *opts);
+
+/* Streaming decode: feed ids, get only whole UTF-8 characters. The text is valid until the next
+ * call. */
+TT_API TT_MUST_CHECK tt_status tt_decoder_create(const tt_tokenizer *tok, bool skip_special,
+                                                 tt_decoder **dec, tt_error *err);
+TT_API void tt_decoder_close(tt_decoder **dec);
+TT_API TT_MUST_CHECK tt_status tt_decoder_push(tt_decoder *dec, uint32_t id, const char **text,
+                                               size_t *len, tt_error *err);
+/* What is left of an unfinished character, as U+FFFD; clears the decoder. */
+TT_API void tt_decoder_flush(tt_decoder *dec, const char **text, size_t *len);
+
+/* ---- chat ---- */
+
+typedef enum tt_thinking {
+    TT_THINKING_DEFAULT = 0,
+    TT_THINKING_ON = 1,
+    TT_THINKING_OFF = 2
+} tt_thinking;
+
+typedef struct tt_chat_options {
+    const char *tools_json;    /* JSON array of tools (OpenAI shape), or NULL */
+    tt_thinking thinking;      /* default: enable_thinking is left undefined for the template */
+    bool no_generation_prompt; /* true: end after the last message */
+    const char *extra_json;    /* JSON object merged into the template's variables, or NULL */
+    uint64_t reserved[4];
+} tt_chat_options;
+
+/* Whether the tokenizer's directory holds a chat template. */
+TT_API bool tt_tokenizer_has_template(const tt_tokenizer *tok);
+/* Renders messages (JSON array of {role, content, ...}) through the model's own template,
+ * sandboxed. *text is allocated. TT_ERR_NOT_FOUND names the missing template file; TT_ERR_TEMPLATE
+ * carries the template's own error. */
+TT_API TT_MUST_CHECK tt_status tt_chat_render(const tt_tokenizer *tok, const char *messages_json,
+                                              const tt_chat_options *opts, char **text, size_t *len,
+                                              tt_error *err);
+
+/* Splits an assistant answer in the Qwen 3.5 XML call format into reasoning, text and calls, as an
+ * allocated JSON object: {"reasoning": "...", "content": "...", "tool_calls": [{"name": "...",
+ * "arguments": {...}}, ...]}. `tools_json` (may be NULL) gives parameter types: strings stay raw,
+ * everything else is read as JSON where it is valid. A call that is malformed stays in "content".
+ */
+TT_API TT_MUST_CHECK tt_status tt_chat_parse(const char *text, size_t len, const char *tools_json,
+                                             char **json, tt_error *err);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
