@@ -144,8 +144,7 @@ static tt_status check_header(const tt_session *s, const unsigned char *b, size_
     return TT_OK;
 }
 
-static tt_status restore(tt_session *s, const void *buf, size_t size, bool with_state,
-                         tt_error *err)
+tt_status tt_session_restore(tt_session *s, const void *buf, size_t size, tt_error *err)
 {
     const unsigned char *b = buf;
     parts p = {0};
@@ -168,14 +167,4 @@ static tt_status restore(tt_session *s, const void *buf, size_t size, bool with_
     s->kept_logits_valid = s->logits_valid;
     s->kept_n = n;
     return TT_OK;
-}
-
-tt_status tt_session_restore(tt_session *s, const void *buf, size_t size, tt_error *err)
-{
-    return restore(s, buf, size, true, err);
-}
-
-tt_status tt_session_restore_kv_only(tt_session *s, const void *buf, size_t size, tt_error *err)
-{
-    return restore(s, buf, size, false, err);
 }
