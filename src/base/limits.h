@@ -1,8 +1,10 @@
 /* limits.h: every bound in one place, with its reason.
  *
  * Owns:      the numbers that files, requests and options are checked against before they are
- * believed. Not here:  sizes that follow from a model's architecture. Laws:      a bound is a hard
- * ceiling, checked before memory is taken for the thing counted. Threads:   constants.
+ *            believed.
+ * Not here:  sizes that follow from a model's architecture.
+ * Laws:      a bound is a hard ceiling, checked before memory is taken for the thing counted.
+ * Threads:   constants.
  */
 #ifndef TT_BASE_LIMITS_H
 #define TT_BASE_LIMITS_H
