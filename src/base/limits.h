@@ -27,6 +27,7 @@
 #define TT_MAX_VOCAB       4194304u
 #define TT_MAX_CONTEXT     4194304u /* tokens; native contexts are 262,144, YaRN multiplies by 4 */
 #define TT_MAX_TENSOR_RANK 4u
+#define TT_MAX_SOURCE_RANK 8u       /* in checkpoints; published vision weights have 5 */
 #define TT_MAX_TENSORS     1048576u /* published: 152,089 */
 #define TT_MAX_SHARDS      4096u
 #define TT_MAX_NAME        512u /* bytes of a tensor name */

@@ -35,8 +35,8 @@ typedef enum tt_st_dtype {
 typedef struct tt_st_tensor {
     const char *name; /* owned by the checkpoint */
     tt_st_dtype dtype;
-    uint32_t rank; /* 0..TT_MAX_TENSOR_RANK */
-    uint64_t shape[TT_MAX_TENSOR_RANK];
+    uint32_t rank; /* 0..TT_MAX_SOURCE_RANK */
+    uint64_t shape[TT_MAX_SOURCE_RANK];
     uint64_t offset; /* absolute byte offset in its shard */
     uint64_t bytes;
     uint32_t shard;
@@ -73,6 +73,9 @@ typedef struct tt_st_writer tt_st_writer;
 TT_MUST_CHECK tt_status tt_st_writer_create(const char *path, tt_st_writer **out, tt_error *err);
 TT_MUST_CHECK tt_status tt_st_writer_declare(tt_st_writer *w, const char *name, tt_st_dtype dtype,
                                              uint32_t rank, const uint64_t *shape, tt_error *err);
+/* One pair of the header's __metadata__, in the order given; before the first append. */
+TT_MUST_CHECK tt_status tt_st_writer_metadata(tt_st_writer *w, const char *key, const char *value,
+                                              tt_error *err);
 /* Appends bytes to the data section, in declaration order; the header is written at the first call.
  */
 TT_MUST_CHECK tt_status tt_st_writer_append(tt_st_writer *w, const void *bytes, size_t n,

@@ -38,12 +38,14 @@ typedef struct tt_expert_lease {
     bool *hit;        /* [n] READY when asked */
 } tt_expert_lease;
 
+/* asks counts experts of asks that succeeded: hits (READY) + misses (read started) + joins
+ * (LOADING). */
 typedef struct tt_expert_cache_stats {
     uint64_t asks, hits, misses, joins, evictions, bytes_read, crc_failures;
     double wait_seconds;
 } tt_expert_cache_stats;
 
-/* Bytes that create will take for slots and tables. */
+/* Bytes that create will take for slots and tables; UINT64_MAX when they cannot be counted. */
 uint64_t tt_expert_cache_cost(const tt_expert_cache_options *o);
 TT_MUST_CHECK tt_status tt_expert_cache_create(const tt_expert_cache_options *o,
                                                tt_expert_cache **out, tt_error *err);
@@ -51,7 +53,8 @@ void tt_expert_cache_close(tt_expert_cache **c);
 
 /* Takes a lease on lease->expert[0..n) of lease->layer (distinct ids, n <= slots) and starts the
  * reads of those that are not READY, in the order given. Fills slot[] and hit[]. On failure no
- * lease is held. */
+ * lease is held and slot[] and hit[] say nothing. Fails with TT_ERR_LIMIT when other leases on the
+ * layer leave too few slots. */
 TT_MUST_CHECK tt_status tt_expert_cache_ask(tt_expert_cache *c, tt_expert_lease *lease,
                                             tt_error *err);
 /* Waits until expert i of the lease is READY and returns its bytes, valid until release. A read

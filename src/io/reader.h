@@ -20,7 +20,7 @@ typedef struct tt_read {
     uint64_t offset;
     uint64_t bytes;
     void *dst; /* aligned to TT_PAGE_ALIGN */
-    /* private to the reader */
+    /* private to the reader; zero before start */
     int state;
     tt_status status;
     uint64_t token;
@@ -30,6 +30,7 @@ typedef struct tt_reader_ops {
     const char *name; /* "buffered", printed by --plan */
     tt_status (*start)(tt_reader *r, tt_read *rd, tt_error *err);
     tt_status (*wait)(tt_reader *r, tt_read *rd, tt_error *err); /* returns the read's status */
+    const char *(*path)(const tt_reader *r, uint32_t file); /* for messages; owned by the reader */
     void (*close)(tt_reader *r);
 } tt_reader_ops;
 
