@@ -48,6 +48,7 @@
 #define TT_MAX_INSTALL_FILES  4096u
 #define TT_MAX_INSTALL_REL    255u /* bytes of a path inside an install */
 #define TT_MAX_MODEL_ID       95u
+#define TT_MAX_TEXT           TT_GIB /* one text to encode; offsets and counts stay in 32 bits */
 
 #define TT_MAX_THREADS     256u
 #define TT_KV_FIRST_TOKENS 8192u /* KV rows committed at first, doubled when full */
