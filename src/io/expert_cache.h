@@ -64,8 +64,10 @@ TT_MUST_CHECK tt_status tt_expert_cache_ask(tt_expert_cache *c, tt_expert_lease 
 TT_MUST_CHECK tt_status tt_expert_cache_wait(tt_expert_cache *c, const tt_expert_lease *lease,
                                              uint32_t i, const void **bytes, tt_error *err);
 void tt_expert_cache_release(tt_expert_cache *c, tt_expert_lease *lease);
-uint32_t
-tt_expert_cache_slots(const tt_expert_cache *c); /* a layer: the most that one ask may take */
+/* Reads go through `reader` (borrowed) from now on; nothing may be in flight or under lease. */
+void tt_expert_cache_set_reader(tt_expert_cache *c, tt_reader *reader);
+/* Of a layer: the most that one ask may take. */
+uint32_t tt_expert_cache_slots(const tt_expert_cache *c);
 void tt_expert_cache_get_stats(const tt_expert_cache *c, tt_expert_cache_stats *out);
 
 #endif
