@@ -3,9 +3,10 @@
  *
  * Owns:      the record, its checks, its JSON form in the manifest.
  * Not here:  tensor names (repack/plan.h, model/bind.h), derived run-time sizes (model/config.h).
- * Laws:      (1) every field of a family is explicit in a manifest, nothing is inferred when one is
- * read; (2) every number is inside limits.h and consistent (heads divide, layer kinds count) before
- * it is used. Threads:   plain data.
+ * Laws:      (1) every field of a family is explicit in a manifest, nothing is inferred when one
+ *            is read;  (2) every number is inside limits.h and consistent (heads divide, layer
+ *            kinds count) before it is used.
+ * Threads:   plain data.
  */
 #ifndef TT_FORMAT_ARCH_H
 #define TT_FORMAT_ARCH_H

@@ -4,9 +4,10 @@
  * Owns:      the checked manifest, the parsed binary indexes, the receipt check.
  * Not here:  writing (install_writer.h), reading payload into memory (model/, io/).
  * Laws:      (1) nothing is believed before it is checked against limits.h, the manifest and the
- * real file size; (2) with a receipt payload files compare path, size and modification time,
- * without one they are hashed; (3) an install with a bad receipt is refused, with the exact command
- * that re-issues it. Threads:   read-only after open.
+ *            real file size;  (2) with a receipt payload files compare path, size and modification
+ *            time, without one they are hashed;  (3) an install with a bad receipt is refused,
+ *            with the exact command that re-issues it.
+ * Threads:   read-only after open.
  */
 #ifndef TT_FORMAT_INSTALL_H
 #define TT_FORMAT_INSTALL_H

@@ -1,0 +1,174 @@
+/* backend.h: the op table that the forward pages call, and the operands it works on.
+ *
+ * Owns:      the ops' contracts; backends (CPU levels, later CUDA) fill the table.
+ * Not here:  what a model is (model/), where expert bytes come from (io/).
+ * Laws:      (1) outputs first; shapes are row-major; activations are f32; outputs never alias
+ *            inputs unless said;  (2) ref/ is the definition of every op; every level is proved
+ *            against it;  (3) row t of a result depends on row t of the inputs alone and is the
+ *            same bytes for every T, thread count and cut of the work, with one exception:
+ *            delta_chunked, whose chunks start at absolute multiples of 64;  (4) sums over a
+ *            weight row run in one fixed order per level;  (5) no op allocates;  (6) ops do not
+ *            fail: what they need is checked when the backend and the model are made.
+ * Threads:   one caller; the backend's pool works inside each op.
+ */
+#ifndef TT_BACKEND_BACKEND_H
+#define TT_BACKEND_BACKEND_H
+
+#include "base/limits.h"
+#include "base/pool.h"
+#include "format/dtype.h"
+
+typedef struct tt_backend tt_backend;
+
+/* A weight matrix, y = W x: rows outputs, cols inputs. words: u32 words of affine types, values of
+ * others. */
+typedef struct tt_mat {
+    tt_dtype dtype;
+    uint32_t rows, cols;
+    const void *words;
+    const uint16_t *scales, *biases; /* bf16 [rows, cols / 64], affine types only */
+} tt_mat;
+
+/* KV rows of one full-attention layer, token-major: row p of K holds heads * dim values. bits 32:
+ * f32; 16: IEEE half; 8 and 4: codes packed as in quant.h law 5 with an IEEE half scale and bias
+ * for every group of 64 values (dim is then a multiple of 64): meta[(p * heads * dim / 64 + g) * 2]
+ * is the scale, the next one the bias. */
+typedef struct tt_kv_layer {
+    uint32_t bits, heads, dim;
+    void *k, *v;
+    uint16_t *k_meta, *v_meta;
+} tt_kv_layer;
+
+static inline uint64_t tt_kv_row_bytes(uint32_t bits, uint32_t heads,
+                                       uint32_t dim) /* K or V, codes */
+{
+    return (uint64_t)heads * dim * bits / 8;
+}
+static inline uint64_t tt_kv_meta_bytes(uint32_t bits, uint32_t heads,
+                                        uint32_t dim) /* K or V, scale and bias */
+{
+    return bits == 8 || bits == 4 ? (uint64_t)heads * dim / TT_GROUP * 4 : 0;
+}
+
+/* Shape of one gated DeltaNet mixer. A row of qkv is [q: key_heads * key_dim | k: the same | v:
+ * value_heads * value_dim]; value head m uses key head m / (value_heads / key_heads). State:
+ * [value_heads][key_dim][value_dim]. */
+typedef struct tt_delta_shape {
+    uint32_t key_heads, value_heads, key_dim, value_dim;
+} tt_delta_shape;
+
+typedef enum tt_gate_act { TT_GATE_SILU, TT_GATE_SIGMOID } tt_gate_act;
+
+/* One expert applied to n rows: y[n,H] = down(silu(gate x) * (up x)). The reduction adds weight[i]
+ * * y[i] to row[i]. */
+typedef struct tt_expert_job {
+    tt_mat gate, up, down;
+    const float *x;      /* [n, H], gathered rows */
+    float *m;            /* [n, F], scratch */
+    float *y;            /* [n, H] */
+    const uint32_t *row; /* [n] */
+    const float *weight; /* [n] */
+    uint32_t n;
+} tt_expert_job;
+
+typedef struct tt_ops {
+    /* y[T,cols] = row id of W, dequantized */
+    void (*embed)(tt_backend *be, float *y, const tt_mat *W, const uint32_t *ids, uint32_t T);
+    /* y[t,i] = x[t,i] * (mean_j x[t,j]^2 + eps)^-1/2 * w[i]; w is the whole factor (1 + w folded at
+     * load). May be in place. model-math 3.1 (a) */
+    void (*rms_norm)(tt_backend *be, float *y, const float *x, const float *w, uint32_t n,
+                     float eps, uint32_t T);
+    /* y[t * ldy + r] = sum_c W[r,c] x[t * ldx + c] */
+    void (*matmul)(tt_backend *be, float *y, size_t ldy, const float *x, size_t ldx,
+                   const tt_mat *W, uint32_t T);
+    /* y[T,F] = silu(Wg x) * (Wu x), contiguous rows. 3.8 */
+    void (*swiglu)(tt_backend *be, float *y, const float *x, const tt_mat *Wg, const tt_mat *Wu,
+                   uint32_t T);
+    /* y += x, n values */
+    void (*add)(tt_backend *be, float *y, const float *x, size_t n);
+
+    /* c[T,C] = silu(causal depthwise conv of u), taps w[C,4], w[.,3] on the current row; state[3,C]
+     * holds the last three raw rows, oldest first, and is brought up to date. c may not alias
+     * u. 3.5 */
+    void (*conv_silu)(tt_backend *be, float *c, float *state, const float *u, const float *w,
+                      uint32_t C, uint32_t T);
+    /* In place on the q and k parts of c[T, ld]: q = L2(q) / sqrt(key_dim), k = L2(k); L2 adds 1e-6
+     * to the sum. */
+    void (*delta_qk_norm)(tt_backend *be, float *c, size_t ld, const tt_delta_shape *s, uint32_t T);
+    /* g = -exp(A_log) * softplus(a + dt_bias) and beta = sigmoid(b); all [T, value_heads] */
+    void (*delta_gates)(tt_backend *be, float *g, float *beta, const float *a, const float *b,
+                        const float *A_log, const float *dt_bias, uint32_t heads, uint32_t T);
+    /* The delta rule, row after row. o[T, value_heads * value_dim]; S is brought up to date. 3.5 */
+    void (*delta_recurrent)(tt_backend *be, float *o, float *S, const float *c, size_t ld,
+                            const float *g, const float *beta, const tt_delta_shape *s, uint32_t T);
+    /* The same in chunks (WY form, 3.6) that start at absolute multiples of 64: pos0 is the
+     * position of row 0. */
+    void (*delta_chunked)(tt_backend *be, float *o, float *S, const float *c, size_t ld,
+                          const float *g, const float *beta, const tt_delta_shape *s, uint32_t pos0,
+                          uint32_t T);
+    /* y = x * (mean x^2 + eps)^-1/2 * w * act(z) a head; x, z, y [T, heads * dim], w[dim]. In place
+     * allowed. 3.1 (b) */
+    void (*gated_norm)(tt_backend *be, float *y, const float *x, const float *z, const float *w,
+                       uint32_t heads, uint32_t dim, float eps, tt_gate_act act, uint32_t T);
+
+    /* y[T, heads * dim] = RoPE(rms norm of each head of x): head h of row t starts at x[t * ldx + h
+     * * head_stride]; w[dim] is the whole factor; cos, sin [T, rotary / 2] of the rows' positions;
+     * pairs (i, i + rotary / 2). 3.3, 3.4 */
+    void (*norm_rope)(tt_backend *be, float *y, const float *x, size_t ldx, size_t head_stride,
+                      const float *w, uint32_t heads, uint32_t dim, float eps, const float *cosine,
+                      const float *sine, uint32_t rotary, uint32_t T);
+    /* Stores k and v [T, heads * dim] as rows pos0..pos0+T-1. Quantized rows: per group of 64, bias
+     * = min, scale = (max - min) / (2^bits - 1), both rounded to half first, codes as in quant.h
+     * law 2. */
+    void (*kv_append)(tt_backend *be, const tt_kv_layer *kv, const float *k, const float *v,
+                      uint32_t pos0, uint32_t T);
+    /* o[T, q_heads * dim]: row t attends to rows 0..pos0+t; scores q.k / sqrt(dim); softmax in f32,
+     * online over key blocks of 64 that start at multiples of 64. 3.3 */
+    void (*attend)(tt_backend *be, float *o, const float *q, const tt_kv_layer *kv,
+                   uint32_t q_heads, uint32_t pos0, uint32_t T);
+    /* o[t, h * dim + i] *= sigmoid(r[t * ldr + h * head_stride + i]) */
+    void (*sigmoid_gate)(tt_backend *be, float *o, const float *r, size_t ldr, size_t head_stride,
+                         uint32_t heads, uint32_t dim, uint32_t T);
+
+    /* Top K of logits[T, E] (higher logit, then lower index) in that order, weights softmaxed over
+     * the chosen. 3.7 */
+    void (*route)(tt_backend *be, uint32_t *ids, float *weights, const float *logits, uint32_t E,
+                  uint32_t K, uint32_t T);
+    /* Runs n jobs; their outputs do not depend on one another. */
+    void (*experts)(tt_backend *be, const tt_expert_job *jobs, uint32_t n);
+    /* acc[T,H]: for each job in order, acc[row[i]] += weight[i] * y[i]. The caller gives jobs in
+     * ascending expert id. */
+    void (*experts_reduce)(tt_backend *be, float *acc, uint32_t H, const tt_expert_job *jobs,
+                           uint32_t n);
+    /* h[t] += acc[t] + sigmoid(sg[t]) * shared[t], rows of H */
+    void (*moe_add)(tt_backend *be, float *h, const float *acc, const float *shared,
+                    const float *sg, uint32_t H, uint32_t T);
+} tt_ops;
+
+struct tt_backend {
+    const tt_ops *ops;
+    tt_pool *pool;
+    const char *name;  /* "cpu" or "ref" */
+    const char *level; /* "ref", "avx2", "avx512" */
+    void *impl;        /* private to the implementation */
+};
+
+/* What the largest step will need; scratch is taken at create from these. */
+typedef struct tt_backend_limits {
+    uint32_t head_dim;    /* full attention; 0 when there is none */
+    tt_delta_shape delta; /* zeros when there is none */
+} tt_backend_limits;
+
+/* name "cpu" or "ref"; level NULL or "auto" takes the best that this machine has, another name
+ * forces it and is refused (TT_ERR_UNSUPPORTED, naming what there is) when the machine lacks it.
+ * threads >= 1. */
+TT_MUST_CHECK tt_status tt_backend_create(const char *name, const char *level, unsigned threads,
+                                          const tt_backend_limits *limits, tt_backend **out,
+                                          tt_error *err);
+void tt_backend_close(tt_backend **be);
+/* Scratch bytes that create takes with these limits. */
+uint64_t tt_backend_cost(unsigned threads, const tt_backend_limits *limits);
+/* Level i of those this machine can run, lowest first ("ref" is 0); NULL past the end. */
+const char *tt_cpu_level_at(unsigned i);
+
+#endif
