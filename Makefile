@@ -1,20 +1,37 @@
-# TinyTitan. Plain `make` builds the library and the programs into build/. See CONTRIBUTING.md.
-#
-#   make                     library and programs
-#   make demo                install missing packages, build, convert the shipped checkpoint, verify it, tell a story
-#   make check               build and pass every test (Debian packages only)
-#   make check-asan|-ubsan|-tsan   the tests under a sanitizer
-#   make lint                formatting, static analysis, our own layer and header checks
-#   make install PREFIX=/usr/local DESTDIR=
+# TinyTitan. Plain `make` builds the library and the programs into build/. `make help` lists the rest.
+# A new source, program, test or fuzz target is found by its place in the tree; nothing is listed here.
 
 ifeq ($(origin CC),default)
 CC      := gcc
 endif
 AR      ?= ar
+CXX     ?= g++
 BUILD   ?= build
 PREFIX  ?= /usr/local
+DESTDIR ?=
 SAN     ?=
+WERROR  ?= -Werror
+JOBS    ?= $(shell nproc 2>/dev/null || echo 2)
 VERSION := $(shell sed -n 's/^.define TT_VERSION_STRING "\(.*\)"/\1/p' include/tinytitan/tinytitan.h)
+SOVERSION := 0
+
+# As many jobs as cores unless -j was given.
+ifeq ($(MAKELEVEL)$(filter -j%,$(MAKEFLAGS)),0)
+MAKEFLAGS += -j$(JOBS)
+endif
+MAKEFLAGS += --no-print-directory
+.DELETE_ON_ERROR:
+
+# Quiet unless V=1: $(call say,VERB) prints one line for a target.
+ifeq ($(V),1)
+Q   :=
+say :=
+else
+Q   := @
+say = @printf '  %-7s %s\n' '$(1)' '$(2)';
+endif
+
+# ---- flags ----
 
 PKGS    := jansson yajl libpcre2-8 libutf8proc libcrypto
 PKG_CFLAGS := $(shell pkg-config --cflags $(PKGS) libedit cmocka 2>/dev/null)
@@ -22,71 +39,247 @@ LIBS    := $(shell pkg-config --libs $(PKGS) 2>/dev/null) -lm -lpthread
 
 # No -march and no -ffast-math: one binary starts anywhere, and the scalar reference means what it says.
 # -ffp-contract=off keeps a compiler from fusing a*b+c where the source does not.
-WARN    := -Wall -Wextra -Werror -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla -Wno-unused-parameter
+WARN    := -Wall -Wextra $(WERROR) -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla -Wno-unused-parameter
 CFLAGS  ?= -O2 -g
-ALL_CFLAGS := -std=gnu11 -D_GNU_SOURCE $(CFLAGS) $(WARN) -fPIC -fvisibility=hidden -ffp-contract=off -fno-strict-aliasing \
-              -Iinclude -Isrc $(PKG_CFLAGS) $(SAN) -MMD -MP
+BASE_CFLAGS := -std=gnu11 -D_GNU_SOURCE -fPIC -fvisibility=hidden -ffp-contract=off -fno-strict-aliasing \
+               -Iinclude -Isrc $(PKG_CFLAGS) $(CPPFLAGS)
+ALL_CFLAGS  := $(BASE_CFLAGS) $(CFLAGS) $(WARN) $(SAN) -MMD -MP
 ALL_LDFLAGS := $(LDFLAGS) $(SAN)
 
+# The instruction set of a file follows from its name; every other file is plain for the machine's ABI.
 UNAME_M := $(shell uname -m)
-LIB_SRC := $(sort $(shell find src -name '*.c' -not -path 'src/backend/cpu/*'))
-LIB_SRC += src/backend/cpu/dispatch.c
-ifeq ($(UNAME_M),x86_64)
-LIB_SRC += $(filter-out src/backend/cpu/dispatch.c,$(wildcard src/backend/cpu/*.c))
+ISA_avx2   := -mavx2 -mfma -mf16c
+ISA_avx512 := $(ISA_avx2) -mavx512f -mavx512bw -mavx512vl -mavx512dq
+ISA_vnni   := $(ISA_avx512) -mavx512vnni
+isa_of = $(if $(filter %avx2.c,$(1)),$(ISA_avx2))$(if $(filter %avx512.c,$(1)),$(ISA_avx512))$(if $(filter %vnni.c,$(1)),$(ISA_vnni))
+
+# ---- what there is ----
+
+LIB_SRC := $(sort $(shell find src -name '*.c'))
+ifneq ($(UNAME_M),x86_64)
+LIB_SRC := $(filter-out %avx2.c %avx512.c %vnni.c,$(LIB_SRC))
 endif
-LIB_SRC := $(sort $(wildcard $(LIB_SRC)))
 LIB_OBJ := $(LIB_SRC:%.c=$(BUILD)/obj/%.o)
-$(BUILD)/obj/src/backend/cpu/%avx2.o: ISA := -mavx2 -mfma -mf16c
-$(BUILD)/obj/src/backend/cpu/%avx512.o: ISA := -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx2 -mfma -mf16c
 
 LIB_A   := $(BUILD)/lib/libtinytitan.a
+SO_FILE := libtinytitan.so.$(VERSION)
+SO_NAME := libtinytitan.so.$(SOVERSION)
 LIB_SO  := $(BUILD)/lib/libtinytitan.so
+PC_FILE := $(BUILD)/lib/tinytitan.pc
 
-# A folder of apps/ is a program; its name is here.
-PROGRAMS := $(foreach d,$(wildcard apps/*),$(if $(wildcard $(d)/*.c),$(notdir $(d))))
-NAME_cli := TinyTitanCLI
+# A folder of apps/ with sources is a program; its name is here.
+PROGRAMS    := $(foreach d,$(wildcard apps/*),$(if $(wildcard $(d)/*.c),$(notdir $(d))))
+NAME_cli    := TinyTitanCLI
 NAME_repack := TinyTitanRepack
-NAME_bench := TinyTitanBench
-BINS := $(foreach p,$(PROGRAMS),$(BUILD)/bin/$(NAME_$(p)))
-LIBS_cli := -ledit
+NAME_bench  := TinyTitanBench
+LIBS_cli    := -ledit
+BINS := $(foreach p,$(PROGRAMS),$(BUILD)/bin/$(or $(NAME_$(p)),$(error apps/$(p) has no NAME_$(p) in the Makefile)))
+APP_OBJ := $(patsubst %.c,$(BUILD)/obj/%.o,$(wildcard $(PROGRAMS:%=apps/%/*.c)))
 
 TEST_SRC := $(sort $(shell find tests -name '*_test.c' 2>/dev/null))
 TEST_BIN := $(TEST_SRC:%.c=$(BUILD)/%)
 SUPPORT_OBJ := $(patsubst %.c,$(BUILD)/obj/%.o,$(wildcard tests/support/*.c))
 
-.PHONY: all lib programs tests check demo clean
-all: lib programs
-lib: $(LIB_A) $(LIB_SO)
-programs: $(BINS)
-tests: $(TEST_BIN)
+FUZZ_SRC := $(sort $(wildcard tests/fuzz/fuzz_*.c))
+FUZZ_REPLAY := $(FUZZ_SRC:%.c=$(BUILD)/%_replay)
+FUZZ_BUILD := build/fuzz
+FUZZ_BIN := $(FUZZ_SRC:tests/fuzz/%.c=$(BUILD)/bin/%)
+FUZZ_SECONDS ?= 3
+CLANG   := $(shell command -v clang-14 || command -v clang)
 
-$(BUILD)/obj/%.o: %.c
+MAN_SRC := $(sort $(wildcard docs/man/*.scd))
+MAN     := $(MAN_SRC:docs/man/%.scd=$(BUILD)/man/%)
+
+.PHONY: all lib programs tests man demo check check-asan check-ubsan check-tsan check-fuzz check-clients \
+        check-long lint format install uninstall clean help fuzz-programs fuzz-done test-programs test-cmocka FORCE
+all: lib programs
+lib: $(LIB_A) $(LIB_SO) $(PC_FILE)
+programs: $(BINS)
+man: $(MAN)
+tests: $(TEST_BIN) $(FUZZ_REPLAY)
+
+help:
+	@printf '%s\n' \
+	  'make                  library and programs into build/' \
+	  'make demo             install missing packages, build, convert the shipped checkpoint, tell a story' \
+	  'make check            build everything and pass every test (Debian packages only)' \
+	  'make check-asan       the tests under AddressSanitizer; also check-ubsan, check-tsan' \
+	  'make check-fuzz       every fuzz target for FUZZ_SECONDS=60 (needs clang)' \
+	  'make check-long       the tests that take minutes' \
+	  'make check-clients    the tests that need npm packages' \
+	  'make lint             clang-format, clang-tidy, cppcheck, our layer and header checks' \
+	  'make format           clang-format in place' \
+	  'make install          PREFIX=/usr/local DESTDIR=; uninstall takes the same' \
+	  'make clean            remove BUILD' \
+	  '' \
+	  'V=1 shows commands. BUILD=, CC=, CFLAGS=, LDFLAGS=, SAN= (sanitizer flags), WERROR= as usual.' \
+	  'tests/run --help says how to run some of the tests.'
+
+# ---- compiling ----
+
+# Changes when compiler or flags change, and everything is built again then.
+STAMP := $(BUILD)/flags
+STAMP_TEXT := $(CC) $(ALL_CFLAGS) $(ISA_vnni) $(ALL_LDFLAGS) $(LIBS)
+$(STAMP): FORCE
+	@pkg-config --exists $(PKGS) libedit || { echo 'Libraries are missing. Run: tools/install-deps' >&2; exit 1; }
 	@mkdir -p $(@D)
-	$(CC) $(ALL_CFLAGS) $(ISA) -c $< -o $@
+	@text='$(STAMP_TEXT)'"$$($(CC) -dumpfullversion -dumpversion)"; \
+	  [ "$$text" = "$$(cat $@ 2>/dev/null)" ] || printf '%s\n' "$$text" >$@
+
+$(BUILD)/obj/%.o: %.c $(STAMP)
+	@mkdir -p $(@D)
+	$(call say,CC,$<)$(CC) $(ALL_CFLAGS) $(EXTRA) $(call isa_of,$<) -c $< -o $@
+
+# Programs and tests may include the headers of a program; the library may not.
+$(BUILD)/obj/apps/%.o $(BUILD)/obj/tests/%.o: EXTRA := -Iapps -Itests
 
 $(LIB_A): $(LIB_OBJ)
 	@mkdir -p $(@D)
 	@rm -f $@
-	$(AR) rcs $@ $^
+	$(call say,AR,$@)$(AR) rcs $@ $(LIB_OBJ)
 
 $(LIB_SO): $(LIB_OBJ) src/api/tinytitan.map
 	@mkdir -p $(@D)
-	$(CC) -shared -Wl,-soname,libtinytitan.so.0 -Wl,--version-script=src/api/tinytitan.map $(LIB_OBJ) \
-	    $(ALL_LDFLAGS) $(LIBS) -o $@
+	$(call say,LD,$@)$(CC) -shared -Wl,-soname,$(SO_NAME) -Wl,--version-script=src/api/tinytitan.map $(LIB_OBJ) \
+	    $(ALL_LDFLAGS) $(LIBS) -o $(@D)/$(SO_FILE)
+	$(Q)ln -sf $(SO_FILE) $(@D)/$(SO_NAME)
+	$(Q)ln -sf $(SO_NAME) $@
 
+# Carries the prefix, so it is looked at every time.
+$(PC_FILE): src/api/tinytitan.pc.in FORCE
+	@mkdir -p $(@D)
+	$(Q)sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@VERSION@|$(VERSION)|' -e 's|@PKGS@|$(PKGS)|' $< >$@
+
+# A program's objects as an archive: its tests link what they use, and bring a main of their own.
 define program
-$(BUILD)/bin/$(NAME_$(1)): $(patsubst %.c,$(BUILD)/obj/%.o,$(wildcard apps/$(1)/*.c)) $(LIB_A)
+OBJ_$(1) := $(patsubst %.c,$(BUILD)/obj/%.o,$(wildcard apps/$(1)/*.c))
+$(BUILD)/lib/apps/$(1).a: $$(OBJ_$(1))
 	@mkdir -p $$(@D)
-	$$(CC) $$^ $$(ALL_LDFLAGS) $$(LIBS) $$(LIBS_$(1)) -o $$@
+	@rm -f $$@
+	$$(call say,AR,$$@)$$(AR) rcs $$@ $$(OBJ_$(1))
+$(BUILD)/bin/$(NAME_$(1)): $$(OBJ_$(1)) $$(LIB_A)
+	@mkdir -p $$(@D)
+	$$(call say,LD,$$@)$$(CC) $$(OBJ_$(1)) $$(LIB_A) $$(ALL_LDFLAGS) $$(LIBS) $$(LIBS_$(1)) -o $$@
+$(BUILD)/tests/$(1)/%_test: $(BUILD)/obj/tests/$(1)/%_test.o $(BUILD)/lib/apps/$(1).a $$(SUPPORT_OBJ) $$(LIB_A) | test-cmocka
+	@mkdir -p $$(@D)
+	$$(call say,LD,$$@)$$(CC) $$(filter %.o,$$^) $(BUILD)/lib/apps/$(1).a $$(LIB_A) $$(ALL_LDFLAGS) $$(LIBS) $$(LIBS_$(1)) -lcmocka -o $$@
 endef
 $(foreach p,$(PROGRAMS),$(eval $(call program,$(p))))
 
-$(BUILD)/tests/%_test: $(BUILD)/obj/tests/%_test.o $(SUPPORT_OBJ) $(LIB_A)
+$(BUILD)/tests/%_test: $(BUILD)/obj/tests/%_test.o $(SUPPORT_OBJ) $(LIB_A) | test-cmocka
 	@mkdir -p $(@D)
-	$(CC) $^ $(ALL_LDFLAGS) $(LIBS) -lcmocka -o $@
+	$(call say,LD,$@)$(CC) $(filter %.o,$^) $(LIB_A) $(ALL_LDFLAGS) $(LIBS) -lcmocka -o $@
+
+test-cmocka:
+	@pkg-config --exists cmocka || { echo 'cmocka is missing. Run: tools/install-deps' >&2; exit 1; }
+
+# The corpus of a fuzz target through the target, with any compiler and under any sanitizer.
+$(BUILD)/tests/fuzz/fuzz_%_replay: $(BUILD)/obj/tests/fuzz/fuzz_%.o $(BUILD)/obj/tests/fuzz/replay.o $(LIB_A)
+	@mkdir -p $(@D)
+	$(call say,LD,$@)$(CC) $(filter %.o,$^) $(LIB_A) $(ALL_LDFLAGS) $(LIBS) -o $@
+
+# libFuzzer programs live in a build of their own: the whole library is instrumented.
+FUZZ_SAN := -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
+fuzz-programs:
+	$(Q)[ -n '$(CLANG)' ] || { echo 'No clang, so no fuzzing. For it: tools/install-deps --fuzz'; exit 0; }; \
+	  $(MAKE) BUILD=$(FUZZ_BUILD) CC=$(notdir $(CLANG)) CFLAGS='-O1 -g' SAN='$(FUZZ_SAN)' \
+	    $(FUZZ_SRC:tests/fuzz/%.c=$(FUZZ_BUILD)/bin/%) fuzz-done
+fuzz-done:
+	@true
+$(BUILD)/bin/fuzz_%: $(BUILD)/obj/tests/fuzz/fuzz_%.o $(LIB_A)
+	@mkdir -p $(@D)
+	$(call say,LD,$@)$(CC) $(filter %.o,$^) $(LIB_A) $(ALL_LDFLAGS) -fsanitize=fuzzer $(LIBS) -o $@
+
+$(BUILD)/man/%: docs/man/%.scd
+	@mkdir -p $(@D)
+	@command -v scdoc >/dev/null || { echo 'scdoc is missing. Run: tools/install-deps' >&2; exit 1; }
+	$(call say,MAN,$@)scdoc <$< >$@
+
+# ---- demo and tests ----
+
+demo:
+	+$(Q)BUILD=$(BUILD) tools/demo
+
+# Everything that is built, then everything that is run; the runner's line is the last one.
+test-programs: all tests man
+RUN := BUILD=$(BUILD) CC='$(CC)' CXX='$(CXX)' MAKEFLAGS= tests/run --jobs $(JOBS)
+check:
+	$(Q)$(MAKE) BUILD=$(BUILD) test-programs
+	$(Q)$(MAKE) fuzz-programs
+	$(Q)FUZZ_SECONDS=$(FUZZ_SECONDS) FUZZ_BIN=$(FUZZ_BUILD)/bin $(RUN) $(TESTS)
+
+# Under a sanitizer: the same tests in a build of their own. Programs run under it too, by the script tests.
+SAN_CFLAGS := -O1 -g -fno-omit-frame-pointer
+define sanitized
+check-$(1):
+	$$(Q)$$(MAKE) BUILD=build/$(1) CFLAGS='$$(SAN_CFLAGS)' SAN='$(2)' test-programs
+	$$(Q)$(3) TEST_TIMEOUT=1800 BUILD=build/$(1) CC='$$(CC)' CXX='$$(CXX)' MAKEFLAGS= \
+	    tests/run --no-fuzz --jobs $$(JOBS) $$(TESTS)
+endef
+$(eval $(call sanitized,asan,-fsanitize=address,ASAN_OPTIONS=detect_stack_use_after_return=1:strict_string_checks=1))
+$(eval $(call sanitized,ubsan,-fsanitize=undefined -fno-sanitize-recover=all,UBSAN_OPTIONS=print_stacktrace=1))
+$(eval $(call sanitized,tsan,-fsanitize=thread,TSAN_OPTIONS=halt_on_error=1))
+
+check-fuzz: FUZZ_SECONDS := $(if $(filter command line environment,$(origin FUZZ_SECONDS)),$(FUZZ_SECONDS),60)
+check-fuzz:
+	$(Q)$(MAKE) fuzz-programs
+	$(Q)REQUIRE_FUZZ=1 FUZZ_SECONDS=$(FUZZ_SECONDS) FUZZ_BIN=$(FUZZ_BUILD)/bin $(RUN) --fuzz $(TESTS)
+
+check-clients: all
+	$(Q)TEST_TIMEOUT=1200 $(RUN) --clients $(TESTS)
+
+check-long: test-programs
+	$(Q)TEST_TIMEOUT=7200 $(RUN) --long $(TESTS)
+
+# ---- lint ----
+
+C_FILES := $(sort $(shell find include src apps tests examples lab -name '*.[ch]' 2>/dev/null))
+lint: $(BUILD)/compile_commands.json
+	$(Q)CC='$(CC)' CXX='$(CXX)' tools/check_layers
+	$(Q)BUILD=$(BUILD) tools/lint $(C_FILES)
+format:
+	$(Q)clang-format -i $(C_FILES)
+
+# What clang-tidy and editors ask for: how each file is compiled.
+TIDY_SRC := $(LIB_SRC) $(wildcard $(PROGRAMS:%=apps/%/*.c)) $(TEST_SRC) $(wildcard tests/support/*.c) $(FUZZ_SRC)
+comma := ,
+define compile_command
+  { "directory": "$(CURDIR)", "file": "$(1)", "command": "cc $(BASE_CFLAGS) -Iapps -Itests $(call isa_of,$(1)) -c $(1)" }
+endef
+$(BUILD)/compile_commands.json: $(STAMP) $(TIDY_SRC)
+	$(file >$@,[)
+	$(foreach f,$(TIDY_SRC),$(file >>$@,$(call compile_command,$(f))$(if $(filter-out $(lastword $(TIDY_SRC)),$(f)),$(comma))))
+	$(file >>$@,])
+	@true
+
+# ---- install ----
+
+D := $(DESTDIR)$(PREFIX)
+DOC_DIR := $(D)/share/doc/tinytitan
+MAN_INSTALL := $(foreach m,$(MAN),$(D)/share/man/man$(subst .,,$(suffix $(m)))/$(notdir $(m)))
+install: all man
+	$(Q)install -d $(D)/bin $(D)/lib/pkgconfig $(D)/include/tinytitan $(DOC_DIR)
+	$(if $(BINS),$(Q)install -m 755 $(BINS) $(D)/bin/)
+	$(Q)install -m 644 include/tinytitan/tinytitan.h $(D)/include/tinytitan/
+	$(Q)install -m 644 $(LIB_A) $(D)/lib/
+	$(Q)install -m 755 $(BUILD)/lib/$(SO_FILE) $(D)/lib/
+	$(Q)ln -sf $(SO_FILE) $(D)/lib/$(SO_NAME)
+	$(Q)ln -sf $(SO_NAME) $(D)/lib/libtinytitan.so
+	$(Q)install -m 644 $(PC_FILE) $(D)/lib/pkgconfig/
+	$(Q)for m in $(MAN); do install -D -m 644 $$m $(D)/share/man/man$${m##*.}/$${m##*/} || exit 1; done
+	$(Q)install -m 644 README.md LICENSE $(wildcard docs/*.md) $(DOC_DIR)/
+uninstall:
+	$(Q)rm -f $(foreach b,$(BINS),$(D)/bin/$(notdir $(b))) $(D)/include/tinytitan/tinytitan.h $(MAN_INSTALL) \
+	    $(D)/lib/libtinytitan.a $(D)/lib/$(SO_FILE) $(D)/lib/$(SO_NAME) $(D)/lib/libtinytitan.so \
+	    $(D)/lib/pkgconfig/tinytitan.pc
+	$(Q)rm -rf $(DOC_DIR)
+	$(Q)rmdir $(D)/include/tinytitan 2>/dev/null || true
 
 clean:
 	rm -rf $(BUILD)
 
-DEPS := $(LIB_OBJ:.o=.d) $(SUPPORT_OBJ:.o=.d) $(TEST_SRC:%.c=$(BUILD)/obj/%.d)
+DEPS := $(LIB_OBJ:.o=.d) $(APP_OBJ:.o=.d) $(SUPPORT_OBJ:.o=.d) $(TEST_SRC:%.c=$(BUILD)/obj/%.d) \
+        $(FUZZ_SRC:%.c=$(BUILD)/obj/%.d) $(BUILD)/obj/tests/fuzz/replay.d
 -include $(DEPS)
+# Objects stay when a chain of rules made them.
+.SECONDARY:

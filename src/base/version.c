@@ -2,6 +2,12 @@
 
 #include "base/status.h"
 
-const char *tt_version(void) { return TT_VERSION_STRING; }
+const char *tt_version(void)
+{
+    return TT_VERSION_STRING;
+}
 
-void tt_free(void *p) { free(p); }
+void tt_free(void *p)
+{
+    free(p);
+}

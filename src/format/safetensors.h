@@ -3,10 +3,11 @@
  * Owns:      the parsed headers, one open descriptor a shard.
  * Not here:  what the tensors mean (repack/plan.h); conversion (repack/convert.h).
  * Laws:      (1) nothing in a header is believed before it is checked: length, JSON, dtype, shape
- * product, byte range inside the file, size equal to shape x dtype, no two ranges overlapping, no
- * name twice (across shards too), no bytes of the data section left uncovered;  (2) the index json
- * and the shards must agree; (3) memory grows with the headers, never with the data. Threads:
- * read-only after open; tt_safetensors_read is thread-safe.
+ *            product, byte range inside the file, size equal to shape x dtype, no two ranges
+ *            overlapping, no name twice (across shards too), no bytes of the data section left
+ *            uncovered;  (2) the index json and the shards must agree;  (3) memory grows with the
+ *            headers, never with the data.
+ * Threads:   read-only after open; tt_safetensors_read is thread-safe.
  */
 #ifndef TT_FORMAT_SAFETENSORS_H
 #define TT_FORMAT_SAFETENSORS_H
@@ -35,8 +36,8 @@ typedef enum tt_st_dtype {
 typedef struct tt_st_tensor {
     const char *name; /* owned by the checkpoint */
     tt_st_dtype dtype;
-    uint32_t rank; /* 0..TT_MAX_TENSOR_RANK */
-    uint64_t shape[TT_MAX_TENSOR_RANK];
+    uint32_t rank; /* 0..TT_MAX_SOURCE_RANK */
+    uint64_t shape[TT_MAX_SOURCE_RANK];
     uint64_t offset; /* absolute byte offset in its shard */
     uint64_t bytes;
     uint32_t shard;
@@ -73,6 +74,9 @@ typedef struct tt_st_writer tt_st_writer;
 TT_MUST_CHECK tt_status tt_st_writer_create(const char *path, tt_st_writer **out, tt_error *err);
 TT_MUST_CHECK tt_status tt_st_writer_declare(tt_st_writer *w, const char *name, tt_st_dtype dtype,
                                              uint32_t rank, const uint64_t *shape, tt_error *err);
+/* One pair of the header's __metadata__, in the order given; before the first append. */
+TT_MUST_CHECK tt_status tt_st_writer_metadata(tt_st_writer *w, const char *key, const char *value,
+                                              tt_error *err);
 /* Appends bytes to the data section, in declaration order; the header is written at the first call.
  */
 TT_MUST_CHECK tt_status tt_st_writer_append(tt_st_writer *w, const void *bytes, size_t n,

@@ -1,0 +1,87 @@
+/* The parts of the public header that no room owns: defaults, plan and questions about an opened
+ * model. */
+#include <string.h>
+
+#include "base/machine.h"
+#include "model/model.h"
+
+void tt_model_options_default(tt_model_options *o)
+{
+    *o = (tt_model_options){.kv_bits = 8};
+}
+
+/* Names the backend and level that an open with these options would get. */
+static tt_status plan_backend(const tt_model_options *o, const tt_install *in, tt_plan *p,
+                              tt_error *err)
+{
+    tt_backend *be = NULL;
+    tt_backend_limits limits = tt_plan_backend_limits(tt_install_arch(in));
+    TT_TRY(tt_backend_create(o->backend != NULL ? o->backend : "cpu", o->cpu_level, 1, &limits, &be,
+                             err));
+    strncpy(p->backend, be->name, sizeof p->backend - 1);
+    strncpy(p->cpu_level, be->level, sizeof p->cpu_level - 1);
+    tt_backend_close(&be);
+    return TT_OK;
+}
+
+tt_status tt_model_plan(const char *path, const tt_model_options *opts, tt_plan *plan,
+                        tt_error *err)
+{
+    tt_model_options defaults;
+    tt_model_options_default(&defaults);
+    const tt_model_options *o = opts != NULL ? opts : &defaults;
+    tt_install *in = NULL;
+    TT_TRY(tt_install_open(path, TT_INSTALL_NO_HASH, NULL, NULL, &in, err));
+    tt_plan p = {0}, names = {0};
+    tt_status st = tt_weights_check(in, err);
+    if (st == TT_OK)
+        st = plan_backend(o, in, &names, err);
+    if (st == TT_OK) {
+        st = tt_plan_make(in, o, tt_machine_memory_available(), &p, err);
+        memcpy(p.backend, names.backend, sizeof p.backend);
+        memcpy(p.cpu_level, names.cpu_level, sizeof p.cpu_level);
+        if (st == TT_OK || st == TT_ERR_BUDGET)
+            *plan = p;
+    }
+    tt_install_close(&in);
+    return st;
+}
+
+void tt_model_get_info(const tt_model *m, tt_model_info *info)
+{
+    *info = (tt_model_info){.model_id = tt_install_model_id(m->install),
+                            .family = tt_family_name(m->arch.family),
+                            .backend = m->be->name,
+                            .cpu_level = m->be->level,
+                            .vocab_size = m->arch.vocab_size,
+                            .hidden_size = m->arch.hidden_size,
+                            .n_layers = m->arch.n_layers,
+                            .n_experts = m->arch.n_experts,
+                            .top_k = m->arch.top_k,
+                            .max_context = m->plan.max_context,
+                            .model_context = m->arch.max_position,
+                            .threads = m->plan.threads,
+                            .kv_bits = m->plan.kv_bits,
+                            .prefill_chunk = m->plan.prefill_chunk};
+}
+
+const tt_plan *tt_model_get_plan(const tt_model *m)
+{
+    return &m->plan;
+}
+
+void tt_model_get_stats(const tt_model *m, tt_model_stats *out)
+{
+    *out = (tt_model_stats){.load_seconds = m->load_seconds};
+    if (m->cache == NULL)
+        return;
+    tt_expert_cache_stats c;
+    tt_expert_cache_get_stats(m->cache, &c);
+    out->expert_asks = c.asks;
+    out->expert_hits = c.hits;
+    out->expert_misses = c.misses;
+    out->expert_joins = c.joins;
+    out->expert_evictions = c.evictions;
+    out->expert_bytes_read = c.bytes_read;
+    out->expert_wait_seconds = c.wait_seconds;
+}

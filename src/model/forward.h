@@ -1,0 +1,23 @@
+/* forward.h: the pages. One file a family; each brings the residual stream of a step from tokens
+ * to the last layer.
+ *
+ * Owns:      the order of the mathematics.
+ * Not here:  how an op is computed (backend/), which tokens (session/).
+ * Laws:      law 1 of design.md: one call per equation line, output first, the symbols of
+ *            docs/model.md; one body for prefill and decode.
+ * Threads:   one step at a time uses a model.
+ */
+#ifndef TT_MODEL_FORWARD_H
+#define TT_MODEL_FORWARD_H
+
+#include "model/step.h"
+
+/* Qwen 3.5 family, dense and mixture of experts: tokens -> s->s->h [T, H] after the last layer;
+ * state and KV rows are brought up to date. On failure s->status is set and the state is not to be
+ * used. */
+void tt_forward_qwen3_5(tt_step *s);
+/* logits[n, vocab] = W_head N(h; w_final) of rows row0 .. row0 + n - 1 of the step; n <=
+ * TT_LOGITS_ROWS. */
+void tt_head_qwen3_5(tt_step *s, float *logits, uint32_t row0, uint32_t n);
+
+#endif

@@ -1,0 +1,133 @@
+/* The page: Qwen 3.5, 3.6 and Ornith, dense and mixture of experts, in the order and symbols of
+ * docs/model.md.
+ *
+ * T rows of this step (decode is T = 1), H width, Hq/Hkv heads of d, Hk/Hv heads of dk/dv, C
+ * convolution channels, E experts, K chosen, F width of the MLP or of the shared expert. */
+#include "model/forward.h"
+#include "model/model.h"
+
+#define OP(name, ...) s->be->ops->name(s->be, __VA_ARGS__)
+
+/* y[T, W.rows] = W x */
+static void mul(tt_step *s, float *y, const tt_mat *W, const float *x)
+{
+    OP(matmul, y, W->rows, x, W->cols, W, s->T);
+}
+
+static void norm(tt_step *s, float *y, const float *x, const float *w)
+{
+    OP(rms_norm, y, x, w, s->arch->hidden_size, (float)s->arch->rms_eps, s->T);
+}
+
+/* Gated full attention, model.md 3 */
+static void attention(tt_step *s, const tt_attention_weights *w, uint32_t i)
+{
+    const tt_arch *a = s->arch;
+    tt_scratch *b = s->s;
+    const tt_kv_layer *kv = &s->kv->layer[i];
+    uint32_t Hq = a->n_heads, Hkv = a->n_kv_heads, d = a->head_dim, R = s->model->rope.rotary;
+    float eps = (float)a->rms_eps;
+    size_t ldr = (size_t)2 * Hq * d, ldk = (size_t)Hkv * d;
+
+    mul(s, b->r, &w->q, b->x); /* [T, Hq, q: d | gate: d] */
+    mul(s, b->k, &w->k, b->x); /* [T, Hkv, d] */
+    mul(s, b->v, &w->v, b->x); /* [T, Hkv, d] */
+    OP(norm_rope, b->q, b->r, ldr, 2 * d, w->q_norm, Hq, d, eps, b->cosine, b->sine, R, s->T);
+    OP(norm_rope, b->kr, b->k, ldk, d, w->k_norm, Hkv, d, eps, b->cosine, b->sine, R, s->T);
+    OP(kv_append, kv, b->kr, b->v, s->pos0, s->T);
+    OP(attend, b->o, b->q, kv, Hq, s->pos0, s->T); /* [T, Hq, d] */
+    OP(sigmoid_gate, b->o, b->r + d, ldr, 2 * d, Hq, d, s->T);
+    mul(s, b->y, &w->o, b->o); /* [T, H] */
+}
+
+/* Gated DeltaNet, model.md 4 */
+static void delta_net(tt_step *s, const tt_delta_weights *w, uint32_t i)
+{
+    const tt_arch *a = s->arch;
+    tt_scratch *b = s->s;
+    tt_delta_shape shape = {a->lin_key_heads, a->lin_value_heads, a->lin_key_dim, a->lin_value_dim};
+    uint32_t C = tt_arch_conv_dim(a), Hv = a->lin_value_heads;
+    float *S = tt_recurrent_state(s->recurrent, i), *conv = tt_recurrent_conv(s->recurrent, i);
+
+    mul(s, b->u, &w->qkv, b->x);                       /* [T, C] */
+    mul(s, b->z, &w->z, b->x);                         /* [T, Hv, dv] */
+    mul(s, b->b, &w->b, b->x);                         /* [T, Hv] */
+    mul(s, b->a, &w->a, b->x);                         /* [T, Hv] */
+    OP(conv_silu, b->c, conv, b->u, w->conv, C, s->T); /* [T, q | k | v] */
+    OP(delta_qk_norm, b->c, C, &shape, s->T);
+    OP(delta_gates, b->g, b->beta, b->a, b->b, w->A_log, w->dt_bias, Hv, s->T);
+    if (s->prefill)
+        OP(delta_chunked, b->o, S, b->c, C, b->g, b->beta, &shape, s->pos0, s->T);
+    else
+        OP(delta_recurrent, b->o, S, b->c, C, b->g, b->beta, &shape, s->T); /* [T, Hv, dv] */
+    OP(gated_norm, b->o, b->o, b->z, w->norm, Hv, a->lin_value_dim, (float)a->rms_eps, TT_GATE_SILU,
+       s->T);
+    mul(s, b->y, &w->out, b->o); /* [T, H] */
+}
+
+/* Dense MLP and shared expert, model.md 5 */
+static void mlp(tt_step *s, const tt_mlp_weights *w)
+{
+    OP(swiglu, s->s->m, s->s->x, &w->gate, &w->up, s->T); /* [T, F] */
+    mul(s, s->s->y, &w->down, s->s->m);                   /* [T, H] */
+}
+
+/* Mixture of experts, model.md 6 */
+static void moe(tt_step *s, const tt_layer_weights *w, uint32_t l)
+{
+    const tt_arch *a = s->arch;
+    tt_scratch *b = s->s;
+
+    mul(s, b->l, &w->router, b->x);                              /* [T, E] */
+    OP(route, b->ids, b->p, b->l, a->n_experts, a->top_k, s->T); /* [T, K] */
+    tt_mark(s, TT_STAGE_ROUTER_IDS, l, a->top_k, b->ids);
+    tt_mark(s, TT_STAGE_ROUTER_WEIGHTS, l, a->top_k, b->p);
+    tt_moe_ask(s, l);                     /* the disk starts */
+    mlp(s, &w->mlp);                      /* work meanwhile */
+    mul(s, b->sg, &w->shared_gate, b->x); /* [T, 1] */
+    tt_moe_run(s, b->acc, b->x, l);       /* ascending expert id */
+    OP(moe_add, b->h, b->acc, b->y, b->sg, a->hidden_size, s->T);
+}
+
+static void layer(tt_step *s, const tt_layer_weights *w, uint32_t l)
+{
+    tt_scratch *b = s->s;
+    size_t n = (size_t)s->T * s->arch->hidden_size;
+
+    norm(s, b->x, b->h, w->norm_in);
+    if (w->kind == TT_LAYER_FULL)
+        attention(s, &w->attn, w->kind_index);
+    else
+        delta_net(s, &w->delta, w->kind_index);
+    OP(add, b->h, b->y, n);
+    tt_mark(s, TT_STAGE_MIXER, l, s->arch->hidden_size, b->h);
+
+    norm(s, b->x, b->h, w->norm_post);
+    if (tt_arch_is_moe(s->arch)) {
+        moe(s, w, l);
+    } else {
+        mlp(s, &w->mlp);
+        OP(add, b->h, b->y, n);
+    }
+    tt_mark(s, TT_STAGE_LAYER, l, s->arch->hidden_size, b->h);
+}
+
+void tt_forward_qwen3_5(tt_step *s)
+{
+    const tt_weights *w = &s->model->weights;
+
+    tt_rope_rows(&s->model->rope, s->s->cosine, s->s->sine, s->pos0, s->T);
+    OP(embed, s->s->h, &w->embed, s->tokens, s->T); /* [T, H] */
+    tt_mark(s, TT_STAGE_EMBED, 0, s->arch->hidden_size, s->s->h);
+    for (uint32_t l = 0; l < s->arch->n_layers && s->status == TT_OK; l++)
+        layer(s, &w->layer[l], l);
+}
+
+void tt_head_qwen3_5(tt_step *s, float *logits, uint32_t row0, uint32_t n)
+{
+    const tt_weights *w = &s->model->weights;
+    size_t H = s->arch->hidden_size;
+
+    OP(rms_norm, s->s->x, s->s->h + row0 * H, w->norm, (uint32_t)H, (float)s->arch->rms_eps, n);
+    OP(matmul, logits, w->head.rows, s->s->x, H, &w->head, n); /* [n, vocab] */
+}

@@ -1,0 +1,110 @@
+#include "model/model.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/machine.h"
+#include "model/forward.h"
+
+void tt_model_forward(tt_step *s)
+{
+    tt_forward_qwen3_5(s);
+}
+
+void tt_model_head(tt_step *s, float *logits, uint32_t row0, uint32_t n)
+{
+    tt_head_qwen3_5(s, logits, row0, n);
+}
+
+static tt_status make_backend(tt_model *m, const tt_model_options *o, tt_error *err)
+{
+    tt_backend_limits limits = tt_plan_backend_limits(&m->arch);
+    const char *name = o->backend != NULL ? o->backend : "cpu";
+    TT_TRY(tt_backend_create(name, o->cpu_level, m->plan.threads, &limits, &m->be, err));
+    snprintf(m->plan.backend, sizeof m->plan.backend, "%s", m->be->name);
+    snprintf(m->plan.cpu_level, sizeof m->plan.cpu_level, "%s", m->be->level);
+    return TT_OK;
+}
+
+static tt_status make_cache(tt_model *m, const tt_model_options *o, tt_error *err)
+{
+    const tt_expert_layout *layout = tt_install_expert_layout(m->install);
+    uint32_t L = m->plan.n_moe_layers, E = layout->n_experts;
+    const char *paths[TT_MAX_LAYERS];
+    for (uint32_t l = 0; l < L; l++)
+        paths[l] = tt_install_expert_path(m->install, l, false);
+    TT_TRY(tt_reader_open_buffered(paths, L, &m->reader, err));
+    if (o->verify_reads) {
+        m->crc = malloc((size_t)L * E * sizeof *m->crc);
+        if (m->crc == NULL)
+            return tt_fail(err, TT_ERR_NOMEM, "out of memory for %u expert checksums", L * E);
+        for (uint32_t i = 0; i < L * E; i++)
+            m->crc[i] = tt_install_expert_crc(m->install, i / E, i % E, false);
+    }
+    tt_expert_cache_options co = {.n_layers = L,
+                                  .n_experts = E,
+                                  .top_k = m->arch.top_k,
+                                  .slots_per_layer = m->plan.slots_per_layer,
+                                  .stride = layout->stride,
+                                  .payload_bytes = layout->payload_bytes,
+                                  .reader = m->reader,
+                                  .crc = m->crc};
+    TT_TRY(tt_expert_cache_create(&co, &m->cache, err));
+    return tt_moe_init(&m->moe, &m->arch, m->plan.prefill_chunk, m->cache, layout, err);
+}
+
+static void make_key(tt_model *m)
+{
+    snprintf(m->key, sizeof m->key, "manifest %s backend %s level %s kv %u yarn %.9g",
+             tt_install_manifest_sha256(m->install), m->be->name, m->be->level, m->plan.kv_bits,
+             m->plan.yarn_factor);
+}
+
+tt_status tt_model_open(const char *path, const tt_model_options *opts, tt_progress_fn progress,
+                        void *ctx, tt_model **out, tt_error *err)
+{
+    tt_model_options defaults;
+    tt_model_options_default(&defaults);
+    const tt_model_options *o = opts != NULL ? opts : &defaults;
+    double start = tt_now();
+    tt_status st = TT_OK;
+    tt_model *m = calloc(1, sizeof *m);
+    if (m == NULL)
+        return tt_fail(err, TT_ERR_NOMEM, "out of memory for a model");
+    TT_GOTO(tt_install_open(path, 0, progress, ctx, &m->install, err), fail);
+    TT_GOTO(tt_weights_check(m->install, err), fail);
+    TT_GOTO(tt_plan_arch(m->install, o, &m->arch, err), fail);
+    TT_GOTO(tt_plan_make(m->install, o, tt_machine_memory_available(), &m->plan, err), fail);
+    TT_GOTO(make_backend(m, o, err), fail);
+    make_key(m);
+    tt_rope_init(&m->rope, &m->arch);
+    TT_GOTO(tt_scratch_init(&m->scratch, &m->arch, m->plan.prefill_chunk, err), fail);
+    if (tt_arch_is_moe(&m->arch))
+        TT_GOTO(make_cache(m, o, err), fail);
+    TT_GOTO(tt_weights_load(&m->weights, m->install, m->be->pool, progress, ctx, err), fail);
+    m->load_seconds = tt_now() - start;
+    *out = m;
+    return TT_OK;
+fail:
+    tt_model_close(&m);
+    return st;
+}
+
+void tt_model_close(tt_model **model)
+{
+    if (model == NULL || *model == NULL)
+        return;
+    tt_model *m = *model;
+    tt_weights_free(&m->weights);
+    tt_moe_free(&m->moe);
+    tt_expert_cache_close(&m->cache);
+    tt_reader_close(&m->reader);
+    free(m->crc);
+    tt_scratch_free(&m->scratch);
+    tt_backend_close(&m->be);
+    tt_install_close(&m->install);
+    free(m);
+    *model = NULL;
+}

@@ -1,0 +1,38 @@
+/* model.h: the opened model: architecture, resident weights, expert cache, backend, scratch.
+ *
+ * Owns:      everything that sessions share; made and released here and nowhere else.
+ * Not here:  timelines (session/), the budget's arithmetic (plan.h).
+ * Laws:      (1) weights are read-only after load;  (2) scratch and cache serve one step at a
+ *            time;  (3) open fails whole: nothing is left behind.
+ * Threads:   see tinytitan.h.
+ */
+#ifndef TT_MODEL_MODEL_H
+#define TT_MODEL_MODEL_H
+
+#include "format/install.h"
+#include "model/moe.h"
+#include "model/plan.h"
+#include "model/rope.h"
+#include "model/weights.h"
+
+struct tt_model {
+    tt_install *install;
+    tt_arch arch; /* with the configured YaRN */
+    tt_plan plan;
+    tt_backend *be;
+    tt_rope rope;
+    tt_weights weights;
+    tt_reader *reader; /* MoE only, like the next three */
+    uint32_t *crc;     /* [L * E], with verify_reads */
+    tt_expert_cache *cache;
+    tt_moe moe;
+    tt_scratch scratch;
+    char key[TT_MAX_NAME]; /* what a snapshot is bound to: manifest, backend, level, rope */
+    double load_seconds;
+};
+
+/* Runs the family's page on a step, and its head. */
+void tt_model_forward(tt_step *s);
+void tt_model_head(tt_step *s, float *logits, uint32_t row0, uint32_t n);
+
+#endif

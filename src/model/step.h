@@ -1,0 +1,111 @@
+/* step.h: one step of the forward pass: which rows, which state, and the scratch that the page
+ * writes to.
+ *
+ * Owns:      the scratch table (one list of buffers, sized from the architecture and the rows of a
+ *            step).
+ * Not here:  the mathematics (forward_*.c), the experts (moe.h), the timeline (session/).
+ * Laws:      (1) scratch is taken once, at load, for the largest step; a step allocates nothing;
+ *            (2) the step holds its first failure, and after it the page's calls change nothing
+ *            that matters;  (3) one step at a time uses a model's scratch.
+ * Threads:   one at a time.
+ */
+#ifndef TT_MODEL_STEP_H
+#define TT_MODEL_STEP_H
+
+#include "backend/backend.h"
+#include "format/arch.h"
+#include "model/kv_cache.h"
+#include "model/recurrent.h"
+
+struct tt_model;
+
+/* Rows a head call may produce at once: a vocabulary row is large. */
+#define TT_LOGITS_ROWS TT_DECODE_ROWS
+
+typedef enum tt_stage {
+    TT_STAGE_EMBED,          /* [T, H] f32, layer 0 */
+    TT_STAGE_MIXER,          /* [T, H] f32 residual after attention or delta rule */
+    TT_STAGE_ROUTER_IDS,     /* [T, K] u32 */
+    TT_STAGE_ROUTER_WEIGHTS, /* [T, K] f32 */
+    TT_STAGE_LAYER           /* [T, H] f32 residual after the layer */
+} tt_stage;
+
+/* Sees every stage of every step; for tests and dumps. */
+typedef struct tt_trace {
+    void (*fn)(void *ctx, tt_stage stage, uint32_t layer, uint32_t pos0, uint32_t rows,
+               uint32_t cols, const void *data);
+    void *ctx;
+} tt_trace;
+
+/* The buffers of the page, each [rows, width]. X(type, name, width) with T rows:
+ * h residual; x normed input; y block output; r query+gate, q, k, kr, v, o of full attention (o
+ * also the delta rule's output); u, c convolution in and out; z, a, b, g, beta of the delta rule; m
+ * MLP middle; l router logits; ids, p picks; sg shared gate; acc expert sum; cosine, sine. */
+#define TT_SCRATCH_LIST(X)                                                                         \
+    X(float, h, a->hidden_size)                                                                    \
+    X(float, x, a->hidden_size)                                                                    \
+    X(float, y, a->hidden_size)                                                                    \
+    X(float, r, 2 * a->n_heads * a->head_dim)                                                      \
+    X(float, q, a->n_heads * a->head_dim)                                                          \
+    X(float, k, a->n_kv_heads * a->head_dim)                                                       \
+    X(float, kr, a->n_kv_heads * a->head_dim)                                                      \
+    X(float, v, a->n_kv_heads * a->head_dim)                                                       \
+    X(float, o, tt_scratch_o(a))                                                                   \
+    X(float, u, tt_arch_conv_dim(a))                                                               \
+    X(float, c, tt_arch_conv_dim(a))                                                               \
+    X(float, z, tt_arch_value_dim(a))                                                              \
+    X(float, a, a->lin_value_heads)                                                                \
+    X(float, b, a->lin_value_heads)                                                                \
+    X(float, g, a->lin_value_heads)                                                                \
+    X(float, beta, a->lin_value_heads)                                                             \
+    X(float, m, tt_arch_is_moe(a) ? a->shared_intermediate : a->intermediate)                      \
+    X(float, l, a->n_experts)                                                                      \
+    X(uint32_t, ids, a->top_k)                                                                     \
+    X(float, p, a->top_k)                                                                          \
+    X(float, sg, 1)                                                                                \
+    X(float, acc, tt_arch_is_moe(a) ? a->hidden_size : 0)                                          \
+    X(float, cosine, a->head_dim / 2)                                                              \
+    X(float, sine, a->head_dim / 2)
+
+static inline uint32_t tt_scratch_o(const tt_arch *a)
+{
+    uint32_t attn = a->n_heads * a->head_dim, delta = tt_arch_value_dim(a);
+    return attn > delta ? attn : delta;
+}
+
+#define TT_SCRATCH_FIELD_(type, name, width) type *name;
+typedef struct tt_scratch {
+    TT_SCRATCH_LIST(TT_SCRATCH_FIELD_)
+    float *logits; /* [TT_LOGITS_ROWS, vocab] */
+    void *block;
+    uint64_t bytes;
+} tt_scratch;
+
+uint64_t tt_scratch_cost(const tt_arch *arch, uint32_t rows);
+TT_MUST_CHECK tt_status tt_scratch_init(tt_scratch *s, const tt_arch *arch, uint32_t rows,
+                                        tt_error *err);
+void tt_scratch_free(tt_scratch *s);
+
+typedef struct tt_step {
+    struct tt_model *model;
+    tt_backend *be;
+    const tt_arch *arch;
+    tt_scratch *s;
+    tt_kv_cache *kv;
+    tt_recurrent *recurrent;
+    const uint32_t *tokens; /* [T] */
+    uint32_t pos0, T;
+    bool prefill;          /* chunked delta rule; false: row after row */
+    const tt_trace *trace; /* may be NULL */
+    tt_status status;      /* first failure */
+    tt_error *err;
+} tt_step;
+
+static inline void tt_mark(const tt_step *s, tt_stage stage, uint32_t layer, uint32_t cols,
+                           const void *data)
+{
+    if (s->trace != NULL)
+        s->trace->fn(s->trace->ctx, stage, layer, s->pos0, s->T, cols, data);
+}
+
+#endif

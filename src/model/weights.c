@@ -1,0 +1,344 @@
+#include "model/weights.h"
+
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/mem.h"
+
+/* A walk over every field of the model. With w NULL it only checks; with w it binds to loaded
+ * memory. */
+typedef struct binder {
+    const tt_install *in;
+    const tt_index *ix;
+    const tt_arch *arch;
+    tt_weights *w;
+    bool *used; /* [ix->count] */
+    float *vector_next;
+    uint64_t vector_floats;
+    char file[TT_MAX_PATH];
+    tt_error *err;
+} binder;
+
+static tt_status find(binder *b, const tt_index_entry **out, const char *name)
+{
+    const tt_index_entry *e = tt_index_find(b->ix, name);
+    if (e == NULL)
+        return tt_fail_at(b->err, TT_ERR_FORMAT, b->file, -1, "tensor \"%s\" is missing", name);
+    b->used[e - b->ix->entries] = true;
+    *out = e;
+    return TT_OK;
+}
+
+static tt_status misshapen(binder *b, const tt_index_entry *e, uint64_t rows, uint64_t cols)
+{
+    return tt_fail_at(
+        b->err, TT_ERR_FORMAT, b->file, (int64_t)e->offset,
+        "tensor \"%s\" has rank %u and shape [%llu, %llu], the architecture needs [%llu, %llu]",
+        e->name, e->rank, (unsigned long long)e->shape[0],
+        (unsigned long long)(e->rank > 1 ? e->shape[1] : 1), (unsigned long long)rows,
+        (unsigned long long)cols);
+}
+
+static const void *at(const binder *b, uint64_t offset)
+{
+    return (const char *)b->w->payload + (offset - b->ix->index_bytes);
+}
+
+static tt_status bind_mat(binder *b, tt_mat *m, uint32_t rows, uint32_t cols, const char *name)
+{
+    const tt_index_entry *e;
+    TT_TRY(find(b, &e, name));
+    if (e->rank != 2 || e->shape[0] != rows || e->shape[1] != cols)
+        return misshapen(b, e, rows, cols);
+    if (e->dtype == TT_DTYPE_I64)
+        return tt_fail_at(b->err, TT_ERR_FORMAT, b->file, (int64_t)e->offset,
+                          "tensor \"%s\" holds integers, weights are needed", name);
+    if (b->w == NULL)
+        return TT_OK;
+    *m = (tt_mat){.dtype = e->dtype, .rows = rows, .cols = cols, .words = at(b, e->offset)};
+    if (e->scales_bytes > 0) {
+        m->scales = at(b, e->scales_offset);
+        m->biases = at(b, e->biases_offset);
+    }
+    return TT_OK;
+}
+
+/* A small tensor as f32; `add` is folded in: 1 for offset norms. Any shape with the right number of
+ * values. */
+static tt_status bind_vector(binder *b, const float **out, uint64_t n, float add, const char *name)
+{
+    const tt_index_entry *e;
+    TT_TRY(find(b, &e, name));
+    uint64_t have = 1;
+    for (uint32_t i = 0; i < e->rank; i++)
+        have *= e->shape[i];
+    if (have != n)
+        return misshapen(b, e, n, 1);
+    if (tt_dtype_bytes(e->dtype) == 0 || e->dtype == TT_DTYPE_I64)
+        return tt_fail_at(b->err, TT_ERR_FORMAT, b->file, (int64_t)e->offset,
+                          "tensor \"%s\" is %s, vectors are F32, F16 or BF16", name,
+                          tt_dtype_name(e->dtype));
+    b->vector_floats += (n + 15) / 16 * 16;
+    if (b->w == NULL)
+        return TT_OK;
+    float *v = b->vector_next;
+    const void *src = at(b, e->offset);
+    for (uint64_t i = 0; i < n; i++) {
+        float x = e->dtype == TT_DTYPE_F32   ? ((const float *)src)[i]
+                  : e->dtype == TT_DTYPE_F16 ? tt_f16_to_f32(((const uint16_t *)src)[i])
+                                             : tt_bf16_to_f32(((const uint16_t *)src)[i]);
+        v[i] = x + add;
+    }
+    b->vector_next += (n + 15) / 16 * 16;
+    *out = v;
+    return TT_OK;
+}
+
+/* Names of a layer: "layers.L.REST". */
+typedef struct layer_name {
+    char text[TT_MAX_NAME];
+} layer_name;
+
+static const char *in_layer(layer_name *n, uint32_t l, const char *rest)
+{
+    snprintf(n->text, sizeof n->text, "layers.%u.%s", l, rest);
+    return n->text;
+}
+
+static tt_status bind_attention(binder *b, tt_attention_weights *w, uint32_t l)
+{
+    const tt_arch *a = b->arch;
+    uint32_t H = a->hidden_size, q = a->n_heads * a->head_dim, kv = a->n_kv_heads * a->head_dim;
+    float add = a->norm_offset ? 1.0f : 0.0f;
+    layer_name n;
+    TT_TRY(bind_mat(b, &w->q, 2 * q, H, in_layer(&n, l, "self_attn.q_proj.weight")));
+    TT_TRY(bind_mat(b, &w->k, kv, H, in_layer(&n, l, "self_attn.k_proj.weight")));
+    TT_TRY(bind_mat(b, &w->v, kv, H, in_layer(&n, l, "self_attn.v_proj.weight")));
+    TT_TRY(bind_mat(b, &w->o, H, q, in_layer(&n, l, "self_attn.o_proj.weight")));
+    TT_TRY(
+        bind_vector(b, &w->q_norm, a->head_dim, add, in_layer(&n, l, "self_attn.q_norm.weight")));
+    return bind_vector(b, &w->k_norm, a->head_dim, add, in_layer(&n, l, "self_attn.k_norm.weight"));
+}
+
+static tt_status bind_delta(binder *b, tt_delta_weights *w, uint32_t l)
+{
+    const tt_arch *a = b->arch;
+    uint32_t H = a->hidden_size, C = tt_arch_conv_dim(a), V = tt_arch_value_dim(a),
+             Hv = a->lin_value_heads;
+    layer_name n;
+    TT_TRY(bind_mat(b, &w->qkv, C, H, in_layer(&n, l, "linear_attn.in_proj_qkv.weight")));
+    TT_TRY(bind_mat(b, &w->z, V, H, in_layer(&n, l, "linear_attn.in_proj_z.weight")));
+    TT_TRY(bind_mat(b, &w->b, Hv, H, in_layer(&n, l, "linear_attn.in_proj_b.weight")));
+    TT_TRY(bind_mat(b, &w->a, Hv, H, in_layer(&n, l, "linear_attn.in_proj_a.weight")));
+    TT_TRY(bind_mat(b, &w->out, H, V, in_layer(&n, l, "linear_attn.out_proj.weight")));
+    TT_TRY(bind_vector(b, &w->conv, (uint64_t)C * a->conv_kernel, 0,
+                       in_layer(&n, l, "linear_attn.conv1d.weight")));
+    TT_TRY(bind_vector(b, &w->A_log, Hv, 0, in_layer(&n, l, "linear_attn.A_log")));
+    TT_TRY(bind_vector(b, &w->dt_bias, Hv, 0, in_layer(&n, l, "linear_attn.dt_bias")));
+    /* never an offset norm: model-math 3.1 (b) */
+    return bind_vector(b, &w->norm, a->lin_value_dim, 0,
+                       in_layer(&n, l, "linear_attn.norm.weight"));
+}
+
+static tt_status bind_ffn(binder *b, tt_layer_weights *w, uint32_t l)
+{
+    const tt_arch *a = b->arch;
+    uint32_t H = a->hidden_size;
+    bool moe = tt_arch_is_moe(a);
+    uint32_t F = moe ? a->shared_intermediate : a->intermediate;
+    const char *where = moe ? "mlp.shared_expert" : "mlp";
+    char rest[64];
+    layer_name n;
+    snprintf(rest, sizeof rest, "%s.gate_proj.weight", where);
+    TT_TRY(bind_mat(b, &w->mlp.gate, F, H, in_layer(&n, l, rest)));
+    snprintf(rest, sizeof rest, "%s.up_proj.weight", where);
+    TT_TRY(bind_mat(b, &w->mlp.up, F, H, in_layer(&n, l, rest)));
+    snprintf(rest, sizeof rest, "%s.down_proj.weight", where);
+    TT_TRY(bind_mat(b, &w->mlp.down, H, F, in_layer(&n, l, rest)));
+    if (!moe)
+        return TT_OK;
+    TT_TRY(bind_mat(b, &w->router, a->n_experts, H, in_layer(&n, l, "mlp.gate.weight")));
+    return bind_mat(b, &w->shared_gate, 1, H, in_layer(&n, l, "mlp.shared_expert_gate.weight"));
+}
+
+static tt_status bind_layer(binder *b, tt_layer_weights *w, uint32_t l)
+{
+    const tt_arch *a = b->arch;
+    float add = a->norm_offset ? 1.0f : 0.0f;
+    layer_name n;
+    w->kind = a->layer_kind[l];
+    TT_TRY(bind_vector(b, &w->norm_in, a->hidden_size, add,
+                       in_layer(&n, l, "input_layernorm.weight")));
+    TT_TRY(bind_vector(b, &w->norm_post, a->hidden_size, add,
+                       in_layer(&n, l, "post_attention_layernorm.weight")));
+    if (w->kind == TT_LAYER_FULL)
+        TT_TRY(bind_attention(b, &w->attn, l));
+    else
+        TT_TRY(bind_delta(b, &w->delta, l));
+    return bind_ffn(b, w, l);
+}
+
+static tt_status bind_all(binder *b)
+{
+    const tt_arch *a = b->arch;
+    uint32_t seen[2] = {0, 0};
+    tt_weights dummy = {0};
+    tt_weights *w = b->w != NULL ? b->w : &dummy;
+    TT_TRY(bind_mat(b, &w->embed, a->vocab_size, a->hidden_size, "embed_tokens.weight"));
+    for (uint32_t l = 0; l < a->n_layers; l++) {
+        tt_layer_weights unbound = {0}, *layer = b->w != NULL ? &w->layer[l] : &unbound;
+        TT_TRY(bind_layer(b, layer, l));
+        layer->kind_index = seen[layer->kind]++;
+    }
+    TT_TRY(bind_vector(b, &w->norm, a->hidden_size, a->norm_offset ? 1.0f : 0.0f, "norm.weight"));
+    if (a->tied_head)
+        w->head = w->embed;
+    else
+        TT_TRY(bind_mat(b, &w->head, a->vocab_size, a->hidden_size, "lm_head.weight"));
+    for (size_t i = 0; i < b->ix->count; i++)
+        if (!b->used[i])
+            return tt_fail_at(b->err, TT_ERR_FORMAT, b->file, (int64_t)b->ix->entries[i].offset,
+                              "tensor \"%s\" is not part of a %s model", b->ix->entries[i].name,
+                              tt_family_name(a->family));
+    return TT_OK;
+}
+
+static tt_status walk(const tt_install *in, tt_weights *w, uint64_t *vector_floats, tt_error *err)
+{
+    binder b = {
+        .in = in, .ix = tt_install_index(in), .arch = tt_install_arch(in), .w = w, .err = err};
+    if (b.arch->family != TT_FAMILY_QWEN3_5 && b.arch->family != TT_FAMILY_QWEN3_5_MOE)
+        return tt_fail_at(err, TT_ERR_UNSUPPORTED, tt_install_dir(in), -1,
+                          "models of family %s are not supported by this version",
+                          tt_family_name(b.arch->family));
+    TT_TRY(tt_install_path(in, TT_WEIGHTS_NAME, b.file, err));
+    b.used = calloc(b.ix->count + 1, sizeof *b.used);
+    if (b.used == NULL)
+        return tt_fail(err, TT_ERR_NOMEM, "out of memory for %zu index entries", b.ix->count);
+    if (w != NULL)
+        b.vector_next = w->vectors;
+    tt_status st = bind_all(&b);
+    free(b.used);
+    if (st == TT_OK && vector_floats != NULL)
+        *vector_floats = b.vector_floats;
+    return st;
+}
+
+tt_status tt_weights_check(const tt_install *in, tt_error *err)
+{
+    return walk(in, NULL, NULL, err);
+}
+
+uint64_t tt_weights_cost(const tt_install *in)
+{
+    const tt_index *ix = tt_install_index(in);
+    uint64_t floats = 0;
+    if (walk(in, NULL, &floats, NULL) != TT_OK)
+        floats = 0;
+    return ix->file_bytes - ix->index_bytes + floats * sizeof(float) +
+           tt_install_arch(in)->n_layers * sizeof(tt_layer_weights);
+}
+
+/* ---- reading the payload: pieces of 4 MiB, a thread each, in rounds so that progress and abort
+ * stay alive ---- */
+
+#define PIECE ((uint64_t)4 << 20)
+#define ROUND 16u
+
+typedef struct loader {
+    int fd;
+    const char *path;
+    char *to;
+    uint64_t from, bytes; /* file offset of the payload, its size */
+    uint64_t first;       /* piece number where this round starts */
+    _Atomic bool failed;
+    tt_error error;
+} loader;
+
+static void read_pieces(void *ctx, size_t begin, size_t end, unsigned worker)
+{
+    (void)worker;
+    loader *ld = ctx;
+    for (size_t i = begin; i < end; i++) {
+        uint64_t off = (ld->first + i) * PIECE;
+        if (off >= ld->bytes)
+            return;
+        uint64_t n = ld->bytes - off < PIECE ? ld->bytes - off : PIECE;
+        tt_error e = {0};
+        if (tt_file_pread(ld->fd, ld->path, ld->to + off, n, ld->from + off, &e) != TT_OK &&
+            !atomic_exchange(&ld->failed, true))
+            ld->error = e;
+    }
+}
+
+static tt_status read_payload(tt_weights *w, const tt_install *in, tt_pool *pool,
+                              tt_progress_fn progress, void *ctx, tt_error *err)
+{
+    const tt_index *ix = tt_install_index(in);
+    char path[TT_MAX_PATH];
+    uint64_t size = 0;
+    loader ld = {
+        .path = path, .to = w->payload, .from = ix->index_bytes, .bytes = w->payload_bytes};
+    TT_TRY(tt_install_path(in, TT_WEIGHTS_NAME, path, err));
+    TT_TRY(tt_file_open(path, &ld.fd, &size, err));
+    tt_status st = TT_OK;
+    if (size != ix->file_bytes)
+        st =
+            tt_fail_at(err, TT_ERR_CORRUPT, path, -1, "file has %llu bytes, the manifest says %llu",
+                       (unsigned long long)size, (unsigned long long)ix->file_bytes);
+    for (; st == TT_OK && ld.first * PIECE < ld.bytes; ld.first += ROUND) {
+        tt_pool_run(pool, ROUND, 1, read_pieces, &ld);
+        uint64_t done = (ld.first + ROUND) * PIECE;
+        if (atomic_load(&ld.failed)) {
+            if (err != NULL)
+                *err = ld.error;
+            st = ld.error.status;
+        } else if (progress != NULL &&
+                   !progress(ctx, done < ld.bytes ? done : ld.bytes, ld.bytes)) {
+            st = tt_fail_at(err, TT_ERR_ABORTED, path, -1, "stopped while loading %s", path);
+        }
+    }
+    close(ld.fd);
+    return st;
+}
+
+tt_status tt_weights_load(tt_weights *w, const tt_install *in, tt_pool *pool,
+                          tt_progress_fn progress, void *ctx, tt_error *err)
+{
+    const tt_index *ix = tt_install_index(in);
+    uint64_t floats = 0;
+    *w = (tt_weights){0};
+    TT_TRY(walk(in, NULL, &floats, err));
+    tt_status st = TT_OK;
+    void *block = NULL;
+    w->payload_bytes = ix->file_bytes - ix->index_bytes;
+    w->vectors_bytes = floats * sizeof(float);
+    w->layer = calloc(tt_install_arch(in)->n_layers, sizeof *w->layer);
+    if (w->layer == NULL) {
+        st = tt_fail(err, TT_ERR_NOMEM, "out of memory for the layer table");
+        goto fail;
+    }
+    TT_GOTO(tt_mem_alloc(w->payload_bytes, "resident weights", &w->payload, err), fail);
+    TT_GOTO(tt_mem_alloc(w->vectors_bytes, "resident vectors", &block, err), fail);
+    w->vectors = block;
+    TT_GOTO(read_payload(w, in, pool, progress, ctx, err), fail);
+    TT_GOTO(walk(in, w, NULL, err), fail);
+    return TT_OK;
+fail:
+    tt_weights_free(w);
+    return st;
+}
+
+void tt_weights_free(tt_weights *w)
+{
+    tt_mem_free(w->payload, w->payload_bytes);
+    tt_mem_free(w->vectors, w->vectors_bytes);
+    free(w->layer);
+    *w = (tt_weights){0};
+}
