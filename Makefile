@@ -76,7 +76,7 @@ LIBS_cli    := -ledit
 BINS := $(foreach p,$(PROGRAMS),$(BUILD)/bin/$(or $(NAME_$(p)),$(error apps/$(p) has no NAME_$(p) in the Makefile)))
 APP_OBJ := $(patsubst %.c,$(BUILD)/obj/%.o,$(wildcard $(PROGRAMS:%=apps/%/*.c)))
 
-TEST_SRC := $(sort $(shell find tests -name '*_test.c' 2>/dev/null))
+TEST_SRC := $(sort $(shell find tests -name node_modules -prune -o -name '*_test.c' -print 2>/dev/null))
 TEST_BIN := $(TEST_SRC:%.c=$(BUILD)/%)
 SUPPORT_OBJ := $(patsubst %.c,$(BUILD)/obj/%.o,$(wildcard tests/support/*.c))
 
@@ -226,7 +226,7 @@ check-fuzz:
 	$(Q)$(MAKE) fuzz-programs
 	$(Q)REQUIRE_FUZZ=1 FUZZ_SECONDS=$(FUZZ_SECONDS) FUZZ_BIN=$(FUZZ_BUILD)/bin $(RUN) --fuzz $(TESTS)
 
-check-clients: all
+check-clients: all tests
 	$(Q)TEST_TIMEOUT=1200 $(RUN) --clients $(TESTS)
 
 check-long: test-programs
@@ -234,7 +234,7 @@ check-long: test-programs
 
 # ---- lint ----
 
-C_FILES := $(sort $(shell find include src apps tests examples lab -name '*.[ch]' 2>/dev/null))
+C_FILES := $(sort $(shell find include src apps tests examples lab -name node_modules -prune -o -name '*.[ch]' -print 2>/dev/null))
 lint: $(BUILD)/compile_commands.json
 	$(Q)CC='$(CC)' CXX='$(CXX)' tools/check_layers
 	$(Q)BUILD=$(BUILD) tools/lint $(C_FILES)

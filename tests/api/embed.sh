@@ -1,9 +1,9 @@
-# What `make install` puts in place is enough to build and run examples/embed.c, shared and static; the
-# shared library exports the public symbols only; uninstall takes everything away again.
+# What `make install` puts in place is enough to build and run examples/embed.c, shared and static;
+# the shared library exports the public symbols only; uninstall takes everything away again.
 . tests/support/testlib.sh
 
 # A sanitized library does not link into a plain program.
-[ "${SANITIZED:-0}" = 0 ] || skip "is about the library as it is installed, not about a sanitized one"
+[ "${SANITIZED:-0}" = 0 ] || skip "is about the library as it is installed"
 
 prefix=$TMPDIR/opt/tinytitan
 stage=$TMPDIR/stage
@@ -13,8 +13,8 @@ built() { make PREFIX="$prefix" DESTDIR="$stage" "$@"; }
 
 run built install
 expect_rc 0
-for file in include/tinytitan/tinytitan.h lib/libtinytitan.a lib/libtinytitan.so lib/libtinytitan.so.0 \
-    lib/pkgconfig/tinytitan.pc share/doc/tinytitan/README.md share/man/man1/TinyTitanCLI.1 \
+for file in include/tinytitan/tinytitan.h lib/libtinytitan.a lib/libtinytitan.so \
+    lib/libtinytitan.so.0 lib/pkgconfig/tinytitan.pc share/doc/tinytitan/README.md share/man/man1/TinyTitanCLI.1 \
     bin/TinyTitanCLI bin/TinyTitanRepack bin/TinyTitanBench; do
     [ -e "$root/$file" ] || fail "install has no $file"
 done

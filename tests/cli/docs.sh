@@ -1,5 +1,5 @@
-# docs/runtime-controls.md and the man pages name the flags that each program's --help names, and the
-# environment variables that the programs read: all of them, and no others.
+# docs/runtime-controls.md and the man pages name the flags that each program's --help names, and
+# the environment variables that the programs read: all of them, and no others.
 . tests/support/testlib.sh
 
 controls=docs/runtime-controls.md

@@ -1,5 +1,6 @@
-# tools/install-deps asks the package tools for what is missing and for nothing else, does not prompt
-# with --yes, and fails with a sentence when it cannot do its work. The package tools are made up here.
+# tools/install-deps asks the package tools for what is missing and for nothing else, does not
+# prompt with --yes, and fails with a sentence when it cannot do its work. The package tools are
+# made up here.
 . tests/support/testlib.sh
 
 fake=$TMPDIR/bin
@@ -13,8 +14,9 @@ tool() { # name, script
 tool dpkg 'grep -qx "$2" "'"$have"'" && echo "Status: install ok installed"'
 tool apt-get 'echo "$*" >>"'"$log"'"
     [ "$DEBIAN_FRONTEND" = noninteractive ] || exit 9
-    for word; do [ -e "'"$TMPDIR"'/broken" ] || case $word in -*|*=*) ;; *) echo "$word" ;; esac; done \
-        >>"'"$have"'"
+    for word; do
+        case $word in -*|*=*) ;; *) [ -e "'"$TMPDIR"'/broken" ] || echo "$word" ;; esac
+    done >>"'"$have"'"
     [ ! -e "'"$TMPDIR"'/fails" ]'
 tool id 'echo "${FAKE_UID:-0}"'
 for name in bash sed grep cat env; do ln -sf "$(command -v $name)" "$fake/$name"; done
