@@ -41,6 +41,7 @@
 #define TT_MAX_TOKENIZER_JSON (256 * TT_MIB)
 #define TT_MAX_TEMPLATE       (4 * TT_MIB) /* published templates stay under 64 KiB */
 #define TT_MAX_JSON_DEPTH     64u
+#define TT_MAX_TEXT           TT_GIB /* one text to encode; offsets and counts stay in 32 bits */
 
 #define TT_MAX_THREADS     256u
 #define TT_KV_FIRST_TOKENS 8192u /* KV rows committed at first, doubled when full */
