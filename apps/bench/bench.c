@@ -1,6 +1,6 @@
 /* TinyTitanBench: measurements that tests and people need. Finds the command and hands it the rest
  * of the line. */
-#include "bench.h"
+#include "bench/bench.h"
 
 #include <stdio.h>
 #include <stdlib.h>
