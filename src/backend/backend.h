@@ -3,12 +3,13 @@
  * Owns:      the ops' contracts; backends (CPU levels, later CUDA) fill the table.
  * Not here:  what a model is (model/), where expert bytes come from (io/).
  * Laws:      (1) outputs first; shapes are row-major; activations are f32; outputs never alias
- * inputs unless said; (2) ref/ is the definition of every op; every level is proved against it; (3)
- * row t of a result depends on row t of the inputs alone and is the same bytes for every T, thread
- * count and cut of the work, with one exception: delta_chunked, whose chunks start at absolute
- * multiples of 64; (4) sums over a weight row run in one fixed order per level;  (5) no op
- * allocates; (6) ops do not fail: what they need is checked when the backend and the model are
- * made. Threads:   one caller; the backend's pool works inside each op.
+ *            inputs unless said;  (2) ref/ is the definition of every op; every level is proved
+ *            against it;  (3) row t of a result depends on row t of the inputs alone and is the
+ *            same bytes for every T, thread count and cut of the work, with one exception:
+ *            delta_chunked, whose chunks start at absolute multiples of 64;  (4) sums over a
+ *            weight row run in one fixed order per level;  (5) no op allocates;  (6) ops do not
+ *            fail: what they need is checked when the backend and the model are made.
+ * Threads:   one caller; the backend's pool works inside each op.
  */
 #ifndef TT_BACKEND_BACKEND_H
 #define TT_BACKEND_BACKEND_H

@@ -3,8 +3,9 @@
  * Owns:      "--name value" and "--name=value", types and ranges, refusals with a suggestion.
  * Not here:  what options mean together (each program checks that), printing, exiting.
  * Laws:      (1) nothing unknown is accepted: flags, values, stray words, an option given twice;
- * (2) the listing is written from the table that parses;  (3) what an option writes to keeps its
- * value when the option is absent. Threads:   any; a table belongs to one thread.
+ *            (2) the listing is written from the table that parses;  (3) what an option writes to
+ *            keeps its value when the option is absent.
+ * Threads:   any; a table belongs to one thread.
  */
 #ifndef TT_BASE_ARGS_H
 #define TT_BASE_ARGS_H

@@ -3,7 +3,8 @@
  * Owns:      its bytes, always NUL-terminated one past `len`.
  * Not here:  text encodings.
  * Laws:      (1) never longer than `max`;  (2) the first failure is remembered and makes later
- * appends no-ops, so a writer asks once at the end (tt_buf_status). Threads:   one at a time.
+ *            appends no-ops, so a writer asks once at the end (tt_buf_status).
+ * Threads:   one at a time.
  */
 #ifndef TT_BASE_BUF_H
 #define TT_BASE_BUF_H

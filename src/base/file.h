@@ -3,8 +3,8 @@
  * Owns:      EINTR and short-read loops, the write-fsync-rename order.
  * Not here:  expert reads (io/), the layout of any file.
  * Laws:      (1) sizes are compared with a bound before memory is taken;  (2) a published file is
- * complete or absent; (3) every path is opened with O_CLOEXEC; regular files only. Threads:   all
- * functions are reentrant.
+ *            complete or absent;  (3) every path is opened with O_CLOEXEC; regular files only.
+ * Threads:   all functions are reentrant.
  */
 #ifndef TT_BASE_FILE_H
 #define TT_BASE_FILE_H

@@ -40,6 +40,11 @@ tt_status tt_json_parse(const char *text, size_t len, const char *file, json_t *
     if (too_deep(text, len, &where))
         return tt_fail_at(err, TT_ERR_LIMIT, file, (int64_t)where,
                           "JSON nests deeper than %u levels", TT_MAX_JSON_DEPTH);
+    /* jansson takes a NUL byte for the end and would not look at what follows. */
+    const char *nul = len > 0 ? memchr(text, '\0', len) : NULL;
+    if (nul != NULL)
+        return tt_fail_at(err, TT_ERR_FORMAT, file, nul - text,
+                          "broken JSON: a NUL byte at offset %td", nul - text);
     json_error_t je;
     json_t *tree =
         json_loadb(text, len, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY | JSON_ALLOW_NUL, &je);

@@ -1,10 +1,11 @@
 /* json.h: JSON trees, a thin wrapper over jansson with bounds and our errors.
  *
  * Owns:      parsing with depth, size and duplicate-key checks; checked getters that name file and
- * key on failure. Not here:  big files by events (yajl is used directly by safetensors and the
- * tokenizer). Laws:      (1) trees are json_t of jansson, released with json_decref;  (2) nothing
- * deeper than TT_MAX_JSON_DEPTH is accepted;  (3) getters return borrowed values. Threads:   a tree
- * belongs to one thread at a time.
+ *            key on failure.
+ * Not here:  big files by events (yajl is used directly by safetensors and the tokenizer).
+ * Laws:      (1) trees are json_t of jansson, released with json_decref;  (2) nothing deeper than
+ *            TT_MAX_JSON_DEPTH is accepted;  (3) getters return borrowed values.
+ * Threads:   a tree belongs to one thread at a time.
  */
 #ifndef TT_BASE_JSON_H
 #define TT_BASE_JSON_H

@@ -1,8 +1,10 @@
 /* limits.h: every bound in one place, with its reason.
  *
  * Owns:      the numbers that files, requests and options are checked against before they are
- * believed. Not here:  sizes that follow from a model's architecture. Laws:      a bound is a hard
- * ceiling, checked before memory is taken for the thing counted. Threads:   constants.
+ *            believed.
+ * Not here:  sizes that follow from a model's architecture.
+ * Laws:      a bound is a hard ceiling, checked before memory is taken for the thing counted.
+ * Threads:   constants.
  */
 #ifndef TT_BASE_LIMITS_H
 #define TT_BASE_LIMITS_H
@@ -42,6 +44,11 @@
 #define TT_MAX_TOKENIZER_JSON (256 * TT_MIB)
 #define TT_MAX_TEMPLATE       (4 * TT_MIB) /* published templates stay under 64 KiB */
 #define TT_MAX_JSON_DEPTH     64u
+#define TT_MAX_EXPERT_BYTES   (128 * TT_MIB) /* payload of one expert; published: 25 MB at 16 bits */
+#define TT_MAX_INSTALL_FILES  4096u
+#define TT_MAX_INSTALL_REL    255u /* bytes of a path inside an install */
+#define TT_MAX_MODEL_ID       95u
+#define TT_MAX_TEXT           TT_GIB /* one text to encode; offsets and counts stay in 32 bits */
 
 #define TT_MAX_THREADS     256u
 #define TT_KV_FIRST_TOKENS 8192u /* KV rows committed at first, doubled when full */

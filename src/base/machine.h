@@ -2,8 +2,10 @@
  *
  * Owns:      reading /proc/meminfo and the cgroup files, v1 and v2.
  * Not here:  what the memory is used for (model/plan.h).
- * Laws:      (1) the tightest limit on the way up the cgroup tree wins;  (2) page cache that can be
- * dropped counts as available;  (3) a file that is missing or unreadable is no limit. Threads: any.
+ * Laws:      (1) the tightest limit on the way up the cgroup tree wins;  (2) page cache that can
+ *            be dropped counts as available;  (3) a file that is missing or unreadable is no
+ *            limit.
+ * Threads:   any.
  */
 #ifndef TT_BASE_MACHINE_H
 #define TT_BASE_MACHINE_H

@@ -3,7 +3,8 @@
  * Owns:      mmap and the huge-page advice.
  * Not here:  small objects (malloc).
  * Laws:      (1) blocks come zeroed and aligned to 4 KiB at least, those of 2 MiB and more to 2
- * MiB;  (2) reserved space costs nothing until committed, and never moves. Threads:   any.
+ *            MiB;  (2) reserved space costs nothing until committed, and never moves.
+ * Threads:   any.
  */
 #ifndef TT_BASE_MEM_H
 #define TT_BASE_MEM_H

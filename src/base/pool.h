@@ -3,8 +3,9 @@
  * Owns:      the worker threads and the barrier.
  * Not here:  what is computed; results must not depend on how the range is cut.
  * Laws:      (1) the calling thread works too: `threads` counts it;  (2) tt_pool_run returns when
- * every item is done; (3) no allocation in tt_pool_run;  (4) a job never starts another on the same
- * pool. Threads:   tt_pool_run from one thread at a time.
+ *            every item is done;  (3) no allocation in tt_pool_run;  (4) a job never starts
+ *            another on the same pool.
+ * Threads:   tt_pool_run from one thread at a time.
  */
 #ifndef TT_BASE_POOL_H
 #define TT_BASE_POOL_H

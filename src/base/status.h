@@ -2,9 +2,11 @@
  *
  * Owns:      filling and prefixing tt_error records; the forwarding macro.
  * Not here:  the list of statuses and the record (include/tinytitan/tinytitan.h, the only header
- * base may see). Laws:      (1) a record is filled once, where the fault is first known;  (2)
- * callers may only add context in front; (3) outputs are untouched on failure;  (4) every function
- * that returns tt_status is must-check. Threads:   all functions are pure on their arguments.
+ *            base may see).
+ * Laws:      (1) a record is filled once, where the fault is first known;  (2) callers may only
+ *            add context in front;  (3) outputs are untouched on failure;  (4) every function that
+ *            returns tt_status is must-check.
+ * Threads:   all functions are pure on their arguments.
  */
 #ifndef TT_BASE_STATUS_H
 #define TT_BASE_STATUS_H

@@ -3,9 +3,10 @@
  *
  * Owns:      the record, its checks, its JSON form in the manifest.
  * Not here:  tensor names (repack/plan.h, model/bind.h), derived run-time sizes (model/config.h).
- * Laws:      (1) every field of a family is explicit in a manifest, nothing is inferred when one is
- * read; (2) every number is inside limits.h and consistent (heads divide, layer kinds count) before
- * it is used. Threads:   plain data.
+ * Laws:      (1) every field of a family is explicit in a manifest, nothing is inferred when one
+ *            is read;  (2) every number is inside limits.h and consistent (heads divide, layer
+ *            kinds count) before it is used.
+ * Threads:   plain data.
  */
 #ifndef TT_FORMAT_ARCH_H
 #define TT_FORMAT_ARCH_H
@@ -53,7 +54,10 @@ typedef struct tt_arch {
  * n_mtp_layers as configured. */
 TT_MUST_CHECK tt_status tt_arch_from_config(const json_t *config, const char *file, tt_arch *out,
                                             tt_error *err);
-/* Manifest object <-> record. Reading demands every key of the family and refuses unknown ones. */
+/* Manifest object <-> record. Keys are the names of the members above, "family" as tt_family_name
+ * has it, "layer_kind" an array of "linear" and "full"; the four members of MoE models stand only
+ * in those, "intermediate" only in dense ones. Reading demands every key of the family and refuses
+ * unknown ones. */
 TT_MUST_CHECK tt_status tt_arch_to_json(const tt_arch *arch, json_t **out, tt_error *err);
 TT_MUST_CHECK tt_status tt_arch_from_json(const json_t *obj, const char *file, tt_arch *out,
                                           tt_error *err);

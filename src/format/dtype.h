@@ -1,8 +1,10 @@
 /* dtype.h: the element types of tensors, on disk and in memory, and scalar conversions.
  *
  * Owns:      the enum (numbers frozen, they stand in installs), sizes, names, bf16 and half
- * conversions. Not here:  affine blocks (quant.h). Laws:      conversions round to nearest, ties to
- * even; NaN stays NaN. Threads:   pure functions.
+ *            conversions.
+ * Not here:  affine blocks (quant.h).
+ * Laws:      conversions round to nearest, ties to even; NaN stays NaN.
+ * Threads:   pure functions.
  */
 #ifndef TT_FORMAT_DTYPE_H
 #define TT_FORMAT_DTYPE_H

@@ -4,9 +4,10 @@
  * Owns:      the checked manifest, the parsed binary indexes, the receipt check.
  * Not here:  writing (install_writer.h), reading payload into memory (model/, io/).
  * Laws:      (1) nothing is believed before it is checked against limits.h, the manifest and the
- * real file size; (2) with a receipt payload files compare path, size and modification time,
- * without one they are hashed; (3) an install with a bad receipt is refused, with the exact command
- * that re-issues it. Threads:   read-only after open.
+ *            real file size;  (2) with a receipt payload files compare path, size and modification
+ *            time, without one they are hashed;  (3) an install with a bad receipt is refused,
+ *            with the exact command that re-issues it.
+ * Threads:   read-only after open.
  */
 #ifndef TT_FORMAT_INSTALL_H
 #define TT_FORMAT_INSTALL_H
@@ -14,12 +15,25 @@
 #include "format/arch.h"
 #include "format/dtype.h"
 
+#define TT_INSTALL_MAGIC   "GTURBO"
+#define TT_RECEIPT_MAGIC   "GTURBO-RECEIPT"
+#define TT_INSTALL_VERSION 1u /* written, and the highest that is read */
+
 #define TT_MANIFEST_NAME    "manifest.json"
 #define TT_RECEIPT_NAME     "verified-install.json"
 #define TT_WEIGHTS_NAME     "model_weights.bin"
 #define TT_MTP_WEIGHTS_NAME "mtp_weights.bin"
 #define TT_EXPERTS_DIR      "packed_experts"
 #define TT_TOKENIZER_DIR    "tokenizer"
+#define TT_CRC_NAME         TT_EXPERTS_DIR "/crc32c.bin"
+
+/* A payload file as the manifest lists it; strings are owned by the tree that it was read from. */
+typedef struct tt_install_file {
+    const char *rel; /* relative to the install */
+    uint64_t size;
+    const char *sha256;
+    int64_t mtime_ns; /* as the disk has it, nanoseconds since 1970 */
+} tt_install_file;
 
 /* One tensor of a weights file. Affine tensors carry scales and biases; for others those sizes are
  * 0. */
@@ -92,11 +106,14 @@ const tt_expert_layout *tt_install_mtp_expert_layout(const tt_install *in);
 /* Path of the expert file of a layer, "…/packed_experts/layer_03.bin"; `mtp` selects mtp_NN.bin.
  * Owned. */
 const char *tt_install_expert_path(const tt_install *in, uint32_t layer, bool mtp);
-/* CRC-32C of an expert's payload, as the manifest's expert table has it. */
+/* CRC-32C of an expert's payload, as packed_experts/crc32c.bin has it. */
 uint32_t tt_install_expert_crc(const tt_install *in, uint32_t layer, uint32_t expert, bool mtp);
-/* Path of a payload file by its relative name. */
+/* Path of a file of the install by its relative name, into `out` of TT_MAX_PATH bytes. */
 TT_MUST_CHECK tt_status tt_install_path(const tt_install *in, const char *rel, char *out,
                                         tt_error *err);
+/* The listed files, sorted by name. */
+size_t tt_install_file_count(const tt_install *in);
+const tt_install_file *tt_install_file_at(const tt_install *in, size_t i);
 
 /* Parses the binary index region of a weights file (also the fuzz target). `bytes` holds the whole
  * region. */

@@ -3,14 +3,15 @@
  *
  * Owns:      the layout of words, scales and biases; encoder and decoder.
  * Not here:  which tensor gets which width (repack/policy.h), kernels that multiply by quantized
- * rows (backend/). Laws:      (1) w = scale * code + bias, scale and bias bf16 widened to f32,
- * scale signed; (2) the encoder takes bias = min, scale = (max - min) / (2^bits - 1), rounds both
- * to bf16 first, then code = clamp(rint((w - bias) / scale), 0, 2^bits - 1), ties to even, all in
- * f32 and a zero bias is +0; (3) a group with max = min, or whose scale underflows to 0 in bf16:
- * scale 1, bias bf16(min), every code 0; (4) NaN, Inf and groups whose scale or bias would not be
- * finite are refused with their place; (5) value j of a row stands in word j*bits/32 at bit
- * (j*bits) mod 32: least significant first. Threads:   pure on their arguments; the encoder may use
- * a pool.
+ *            rows (backend/).
+ * Laws:      (1) w = scale * code + bias, scale and bias bf16 widened to f32, scale signed;  (2)
+ *            the encoder takes bias = min, scale = (max - min) / (2^bits - 1), rounds both to bf16
+ *            first, then code = clamp(rint((w - bias) / scale), 0, 2^bits - 1), ties to even, all
+ *            in f32 and a zero bias is +0;  (3) a group with max = min, or whose scale underflows
+ *            to 0 in bf16: scale 1, bias bf16(min), every code 0;  (4) NaN, Inf and groups whose
+ *            scale or bias would not be finite are refused with their place;  (5) value j of a row
+ *            stands in word j*bits/32 at bit (j*bits) mod 32: least significant first.
+ * Threads:   pure on their arguments; the encoder may use a pool.
  */
 #ifndef TT_FORMAT_QUANT_H
 #define TT_FORMAT_QUANT_H

@@ -3,10 +3,11 @@
  * Owns:      the parsed headers, one open descriptor a shard.
  * Not here:  what the tensors mean (repack/plan.h); conversion (repack/convert.h).
  * Laws:      (1) nothing in a header is believed before it is checked: length, JSON, dtype, shape
- * product, byte range inside the file, size equal to shape x dtype, no two ranges overlapping, no
- * name twice (across shards too), no bytes of the data section left uncovered;  (2) the index json
- * and the shards must agree; (3) memory grows with the headers, never with the data. Threads:
- * read-only after open; tt_safetensors_read is thread-safe.
+ *            product, byte range inside the file, size equal to shape x dtype, no two ranges
+ *            overlapping, no name twice (across shards too), no bytes of the data section left
+ *            uncovered;  (2) the index json and the shards must agree;  (3) memory grows with the
+ *            headers, never with the data.
+ * Threads:   read-only after open; tt_safetensors_read is thread-safe.
  */
 #ifndef TT_FORMAT_SAFETENSORS_H
 #define TT_FORMAT_SAFETENSORS_H

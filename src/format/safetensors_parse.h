@@ -1,9 +1,11 @@
 /* safetensors_parse.h: the two JSON documents of a checkpoint, read by events.
  *
  * Owns:      the grammar of a shard's header and of model.safetensors.index.json; name storage and
- * the name table that both use. Not here:  whether ranges, shards and index agree (safetensors.c).
+ *            the name table that both use.
+ * Not here:  whether ranges, shards and index agree (safetensors.c).
  * Laws:      (1) memory grows with what was accepted, never with a number read from the file;  (2)
- * every failure names the file and the byte where it was noticed. Threads:   one at a time.
+ *            every failure names the file and the byte where it was noticed.
+ * Threads:   one at a time.
  */
 #ifndef TT_FORMAT_SAFETENSORS_PARSE_H
 #define TT_FORMAT_SAFETENSORS_PARSE_H

@@ -310,6 +310,8 @@ void tt_expert_cache_release(tt_expert_cache *c, tt_expert_lease *lease)
     }
 }
 
+void tt_expert_cache_set_reader(tt_expert_cache *c, tt_reader *reader) { c->o.reader = reader; }
+
 uint32_t tt_expert_cache_slots(const tt_expert_cache *c)
 {
     return c->n_slots;

@@ -2,14 +2,16 @@
  *
  * Owns:      the slots, the slot table, the loads in flight, the counters.
  * Not here:  which experts to use and what is done with them (model/moe.c), how bytes are read
- * (io/reader.h). Laws:      (1) a slot under lease is never reused;  (2) a slot's bytes are read
- * only in READY; (3) an expert that is being loaded is joined, never read twice;  (4) at most
- * `slots` experts of a layer are under lease at once, more in one ask is refused;  (5) a failed
- * read fails the ask that wanted it and leaves the slot EMPTY: the next ask reads again;  (6) no
- * allocation after create. States:    EMPTY -ask-> LOADING -read ok-> READY -evict-> EMPTY ;
- * LOADING -read failed-> EMPTY. In READY the bytes may be trusted; a lease counts users, eviction
- * takes only READY slots without users. Threads:   one caller thread; a reader may complete loads
- * on its own threads.
+ *            (io/reader.h).
+ * Laws:      (1) a slot under lease is never reused;  (2) a slot's bytes are read only in READY;
+ *            (3) an expert that is being loaded is joined, never read twice;  (4) at most `slots`
+ *            experts of a layer are under lease at once, more in one ask is refused;  (5) a failed
+ *            read fails the ask that wanted it and leaves the slot EMPTY: the next ask reads
+ *            again;  (6) no allocation after create.
+ * States:    EMPTY -ask-> LOADING -read ok-> READY -evict-> EMPTY ; LOADING -read failed-> EMPTY.
+ *            In READY the bytes may be trusted; a lease counts users, eviction takes only READY
+ *            slots without users.
+ * Threads:   one caller thread; a reader may complete loads on its own threads.
  */
 #ifndef TT_IO_EXPERT_CACHE_H
 #define TT_IO_EXPERT_CACHE_H
@@ -62,8 +64,10 @@ TT_MUST_CHECK tt_status tt_expert_cache_ask(tt_expert_cache *c, tt_expert_lease 
 TT_MUST_CHECK tt_status tt_expert_cache_wait(tt_expert_cache *c, const tt_expert_lease *lease,
                                              uint32_t i, const void **bytes, tt_error *err);
 void tt_expert_cache_release(tt_expert_cache *c, tt_expert_lease *lease);
-uint32_t
-tt_expert_cache_slots(const tt_expert_cache *c); /* a layer: the most that one ask may take */
+/* Reads go through `reader` (borrowed) from now on; nothing may be in flight or under lease. */
+void tt_expert_cache_set_reader(tt_expert_cache *c, tt_reader *reader);
+/* Of a layer: the most that one ask may take. */
+uint32_t tt_expert_cache_slots(const tt_expert_cache *c);
 void tt_expert_cache_get_stats(const tt_expert_cache *c, tt_expert_cache_stats *out);
 
 #endif

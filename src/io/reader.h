@@ -2,10 +2,10 @@
  *
  * Owns:      the interface; open descriptors belong to the implementation.
  * Not here:  which bytes are wanted (expert_cache.h), what they mean.
- * Laws:      (1) a read that was started completes exactly once, with TT_OK only when every byte is
- * there; (2) EINTR and short reads never surface;  (3) the first error of a read wins; (4) the
- * destination is not touched after completion. Threads:   start and wait from one caller thread;
- * implementations may have threads of their own.
+ * Laws:      (1) a read that was started completes exactly once, with TT_OK only when every byte
+ *            is there;  (2) EINTR and short reads never surface;  (3) the first error of a read
+ *            wins;  (4) the destination is not touched after completion.
+ * Threads:   start and wait from one caller thread; implementations may have threads of their own.
  */
 #ifndef TT_IO_READER_H
 #define TT_IO_READER_H

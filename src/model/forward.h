@@ -1,10 +1,11 @@
-/* forward.h: the pages. One file a family; each brings the residual stream of a step from tokens to
- * the last layer.
+/* forward.h: the pages. One file a family; each brings the residual stream of a step from tokens
+ * to the last layer.
  *
  * Owns:      the order of the mathematics.
  * Not here:  how an op is computed (backend/), which tokens (session/).
  * Laws:      law 1 of design.md: one call per equation line, output first, the symbols of
- * docs/model.md; one body for prefill and decode. Threads:   one step at a time uses a model.
+ *            docs/model.md; one body for prefill and decode.
+ * Threads:   one step at a time uses a model.
  */
 #ifndef TT_MODEL_FORWARD_H
 #define TT_MODEL_FORWARD_H

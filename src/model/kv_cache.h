@@ -1,9 +1,12 @@
 /* kv_cache.h: the KV rows of one timeline, all full-attention layers.
  *
  * Owns:      address space for max_context rows a layer, committed by doubling from 8,192 tokens
- * without copying. Not here:  the row formats (backend/backend.h), writing and reading rows (ops
- * kv_append, attend). Laws:      (1) rows are token-major and never move;  (2) commit happens
- * between steps, never inside one. Threads:   one at a time.
+ *            without copying.
+ * Not here:  the row formats (backend/backend.h), writing and reading rows (ops kv_append,
+ *            attend).
+ * Laws:      (1) rows are token-major and never move;  (2) commit happens between steps, never
+ *            inside one.
+ * Threads:   one at a time.
  */
 #ifndef TT_MODEL_KV_CACHE_H
 #define TT_MODEL_KV_CACHE_H

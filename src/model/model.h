@@ -2,8 +2,9 @@
  *
  * Owns:      everything that sessions share; made and released here and nowhere else.
  * Not here:  timelines (session/), the budget's arithmetic (plan.h).
- * Laws:      (1) weights are read-only after load;  (2) scratch and cache serve one step at a time;
- * (3) open fails whole: nothing is left behind. Threads:   see tinytitan.h.
+ * Laws:      (1) weights are read-only after load;  (2) scratch and cache serve one step at a
+ *            time;  (3) open fails whole: nothing is left behind.
+ * Threads:   see tinytitan.h.
  */
 #ifndef TT_MODEL_MODEL_H
 #define TT_MODEL_MODEL_H

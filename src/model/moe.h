@@ -3,10 +3,12 @@
  *
  * Owns:      the grouping tables, gathered rows and expert outputs of a step, the lease in use.
  * Not here:  the router and the shared expert (the page), slots and reads (io/), arithmetic
- * (backend/). Laws:      (1) per row the sum runs in ascending expert id, whatever arrived first:
- * law 4 of design.md; (2) experts of a step are taken in batches, ascending, that fit the slots of
- * a layer and the gather buffer; (3) within a batch hits are computed while misses are read;  (4) a
- * lease never outlives its batch. Threads:   one step at a time.
+ *            (backend/).
+ * Laws:      (1) per row the sum runs in ascending expert id, whatever arrived first: law 4 of
+ *            design.md;  (2) experts of a step are taken in batches, ascending, that fit the slots
+ *            of a layer and the gather buffer;  (3) within a batch hits are computed while misses
+ *            are read;  (4) a lease never outlives its batch.
+ * Threads:   one step at a time.
  */
 #ifndef TT_MODEL_MOE_H
 #define TT_MODEL_MOE_H

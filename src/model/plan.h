@@ -3,9 +3,9 @@
  * Owns:      the budget: defaults, the choice of slots and prefill chunk, the refusal sentence.
  * Not here:  taking the memory (model.c); the same cost functions are asked by both.
  * Laws:      (1) the sum of the table is what will be taken, peak included;  (2) more budget never
- * means fewer slots or a smaller chunk;  (3) a plan that cannot hold is refused before loading,
- * with the figures and the remedy. Threads:   pure on its arguments, but for reading the machine's
- * memory.
+ *            means fewer slots or a smaller chunk;  (3) a plan that cannot hold is refused before
+ *            loading, with the figures and the remedy.
+ * Threads:   pure on its arguments, but for reading the machine's memory.
  */
 #ifndef TT_MODEL_PLAN_H
 #define TT_MODEL_PLAN_H

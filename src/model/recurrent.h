@@ -1,10 +1,12 @@
 /* recurrent.h: the state of the linear-attention layers of one timeline.
  *
  * Owns:      one block with, a layer, S [Hv][dk][dv] and the last three raw convolution rows
- * [3][conv_dim], all f32. Not here:  the delta rule (ops), when to keep a copy (session/). Laws:
- * (1) the block is the whole state: copying it is saving it;  (2) orientation is [dk][dv], key
- * index first, and every snapshot says so (docs/model.md);  (3) it cannot be rewound, only replaced
- * by a copy. Threads:   one at a time.
+ *            [3][conv_dim], all f32.
+ * Not here:  the delta rule (ops), when to keep a copy (session/).
+ * Laws:      (1) the block is the whole state: copying it is saving it;  (2) orientation is
+ *            [dk][dv], key index first, and every snapshot says so (docs/model.md);  (3) it cannot
+ *            be rewound, only replaced by a copy.
+ * Threads:   one at a time.
  */
 #ifndef TT_MODEL_RECURRENT_H
 #define TT_MODEL_RECURRENT_H

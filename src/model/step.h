@@ -2,10 +2,12 @@
  * writes to.
  *
  * Owns:      the scratch table (one list of buffers, sized from the architecture and the rows of a
- * step). Not here:  the mathematics (forward_*.c), the experts (moe.h), the timeline (session/).
+ *            step).
+ * Not here:  the mathematics (forward_*.c), the experts (moe.h), the timeline (session/).
  * Laws:      (1) scratch is taken once, at load, for the largest step; a step allocates nothing;
- * (2) the step holds its first failure, and after it the page's calls change nothing that matters;
- * (3) one step at a time uses a model's scratch. Threads:   one at a time.
+ *            (2) the step holds its first failure, and after it the page's calls change nothing
+ *            that matters;  (3) one step at a time uses a model's scratch.
+ * Threads:   one at a time.
  */
 #ifndef TT_MODEL_STEP_H
 #define TT_MODEL_STEP_H

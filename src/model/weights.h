@@ -1,11 +1,12 @@
 /* weights.h: the resident weights of a model, by field.
  *
  * Owns:      the memory of model_weights.bin's payload and the f32 copies of vectors (norms with
- * the 1 folded in, convolution taps, A_log, dt_bias). Not here:  routed experts
- * (io/expert_cache.h), the file format (format/install.h). Laws:      (1) every field is bound
- * once, by name, with its shape and type checked; a tensor that is missing, extra or misshapen is
- * refused by name before any memory is taken;  (2) no look-up by string after load; (3) each
- * tensor's own entry says its width. Threads:   read-only after load.
+ *            the 1 folded in, convolution taps, A_log, dt_bias).
+ * Not here:  routed experts (io/expert_cache.h), the file format (format/install.h).
+ * Laws:      (1) every field is bound once, by name, with its shape and type checked; a tensor
+ *            that is missing, extra or misshapen is refused by name before any memory is taken;
+ *            (2) no look-up by string after load;  (3) each tensor's own entry says its width.
+ * Threads:   read-only after load.
  */
 #ifndef TT_MODEL_WEIGHTS_H
 #define TT_MODEL_WEIGHTS_H

@@ -2,11 +2,12 @@
  *
  * Owns:      tokens, KV rows, recurrent state and one checkpoint of it, the last logits.
  * Not here:  the forward pass (model/), sampling, text.
- * Laws:      (1) state, KV rows and tokens always describe the same prefix; a step that fails falls
- * back to the checkpoint or to the empty prefix;  (2) prompt tokens go through the prefill kernels
- * however few remain, in chunks that end at absolute multiples of the chunk;  (3) decode allocates
- * nothing;  (4) the checkpoint stands at the end of the last prompt. Threads:   one at a time, and
- * one session of a model at a time.
+ * Laws:      (1) state, KV rows and tokens always describe the same prefix; a step that fails
+ *            falls back to the checkpoint or to the empty prefix;  (2) prompt tokens go through
+ *            the prefill kernels however few remain, in chunks that end at absolute multiples of
+ *            the chunk;  (3) decode allocates nothing;  (4) the checkpoint stands at the end of
+ *            the last prompt.
+ * Threads:   one at a time, and one session of a model at a time.
  */
 #ifndef TT_SESSION_SESSION_H
 #define TT_SESSION_SESSION_H

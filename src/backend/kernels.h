@@ -1,0 +1,116 @@
+/* kernels.h: the leaf functions that a level fills in; the drivers (ops.c) cut an op into them.
+ *
+ * Owns:      the table, the filling order, the size of a worker's scratch.
+ * Not here:  threads, thresholds (ops.c); which level this machine has (cpu/dispatch.c).
+ * Laws:      (1) a leaf works on a range and is pure on its arguments;  (2) the bytes of a result
+ * do not depend on the range it was computed in; (3) levels overwrite the table upward: ref, avx2,
+ * avx512; an entry that a level has no better body for stays;  (4) code of a level runs only after
+ * dispatch has seen that the machine has it.
+ * Threads:   leaves run on every worker at once, each with its own scratch.
+ */
+#ifndef TT_BACKEND_KERNELS_H
+#define TT_BACKEND_KERNELS_H
+
+#include "backend/backend.h"
+
+/* Row cuts of matrices are multiples of this, so that blocks of rows stay whole. */
+#define TT_ROW_GRAIN 8u
+/* Column cuts of the recurrent state and of the convolution's channels: whole cache lines. */
+#define TT_COL_GRAIN 64u
+
+typedef struct tt_kernels {
+    const char *level;
+
+    /* one row: y[cols] = row `id` of W */
+    void (*embed)(float *y, const tt_mat *W, uint32_t id);
+    /* rows r of [r0, r1), all T rows of x: y[t * ldy + r] */
+    void (*matmul)(float *y, size_t ldy, const float *x, size_t ldx, const tt_mat *W, uint32_t r0,
+                   uint32_t r1, uint32_t T, void *scratch);
+    void (*swiglu)(float *y, size_t ldy, const float *x, size_t ldx, const tt_mat *Wg,
+                   const tt_mat *Wu, uint32_t r0, uint32_t r1, uint32_t T, void *scratch);
+    void (*add)(float *y, const float *x, size_t n);
+    /* y += a * x, product rounded into the sum in one way for every n */
+    void (*axpy)(float *y, float a, const float *x, size_t n);
+    /* one row of n */
+    void (*rms_norm)(float *y, const float *x, const float *w, uint32_t n, float eps);
+
+    /* channels [c0, c1) of all T rows; state likewise */
+    void (*conv_silu)(float *c, float *state, const float *u, const float *w, uint32_t C,
+                      uint32_t c0, uint32_t c1, uint32_t T);
+    /* one row */
+    void (*delta_qk_norm)(float *c, const tt_delta_shape *s);
+    void (*delta_gates)(float *g, float *beta, const float *a, const float *b, const float *A_log,
+                        const float *dt_bias, uint32_t heads);
+    /* columns [v0, v1) of value head `head`, all T rows */
+    void (*delta_recurrent)(float *o, float *S, const float *c, size_t ld, const float *g,
+                            const float *beta, const tt_delta_shape *s, uint32_t head, uint32_t v0,
+                            uint32_t v1, uint32_t T);
+    /* value heads [h0, h1), all T rows */
+    void (*delta_chunked)(float *o, float *S, const float *c, size_t ld, const float *g,
+                          const float *beta, const tt_delta_shape *s, uint32_t h0, uint32_t h1,
+                          uint32_t pos0, uint32_t T, void *scratch);
+    /* one row of heads */
+    void (*gated_norm)(float *y, const float *x, const float *z, const float *w, uint32_t heads,
+                       uint32_t dim, float eps, tt_gate_act act);
+
+    /* one row of heads */
+    void (*norm_rope)(float *y, const float *x, size_t head_stride, const float *w, uint32_t heads,
+                      uint32_t dim, float eps, const float *cosine, const float *sine,
+                      uint32_t rotary);
+    /* one row as position `pos` */
+    void (*kv_append)(const tt_kv_layer *kv, const float *k, const float *v, uint32_t pos);
+    /* query heads [h0, h1), which share a KV head, of rows [t0, t1); o and q are of row 0 */
+    void (*attend)(float *o, const float *q, const tt_kv_layer *kv, uint32_t q_heads, uint32_t h0,
+                   uint32_t h1, uint32_t pos0, uint32_t t0, uint32_t t1, void *scratch);
+    void (*sigmoid_gate)(float *o, const float *r, size_t head_stride, uint32_t heads,
+                         uint32_t dim);
+
+    /* one row */
+    void (*route)(uint32_t *ids, float *weights, const float *logits, uint32_t E, uint32_t K);
+    /* one row of H */
+    void (*moe_add)(float *h, const float *acc, const float *shared, float sg, uint32_t H);
+} tt_kernels;
+
+void tt_ref_fill(tt_kernels *k);
+#if defined(__x86_64__)
+void tt_avx2_fill(tt_kernels *k);
+void tt_avx512_fill(tt_kernels *k);
+#endif
+
+/* Fills `k` with a level of this machine: NULL or "auto" is the best one. */
+TT_MUST_CHECK tt_status tt_cpu_kernels(const char *level, tt_kernels *k, tt_error *err);
+
+/* The drivers, one table for every level. */
+extern const tt_ops tt_cpu_ops;
+
+/* ---- scratch of one worker ---- */
+
+#define TT_LINEAR_ROWS  8u    /* weight rows decoded at a time ... */
+#define TT_LINEAR_COLS  1024u /* ... this many columns of them ... */
+#define TT_LINEAR_BATCH 48u   /* ... for this many rows of x */
+
+/* Decoded weights and vector accumulators (64 bytes at most) of the blocked matmul. */
+#define TT_LINEAR_SCRATCH                                                                          \
+    ((size_t)TT_LINEAR_ROWS * TT_LINEAR_COLS * 4 + (size_t)TT_LINEAR_ROWS * TT_LINEAR_BATCH * 64)
+
+static inline size_t tt_scratch_bytes(const tt_backend_limits *lim)
+{
+    /* delta_chunked of the reference, the larger one: K K', Q K' and a row of V', U, W in double */
+    size_t C = TT_BLOCK;
+    size_t delta =
+        sizeof(double) *
+        (2 * C * C + C * (2 * (size_t)lim->delta.value_dim + (size_t)lim->delta.key_dim));
+    size_t most =
+        lim->delta.value_heads > 0 && delta > TT_LINEAR_SCRATCH ? delta : TT_LINEAR_SCRATCH;
+    return (most + 127) / 128 * 128;
+}
+
+typedef struct tt_cpu_impl {
+    tt_kernels k;
+    unsigned threads;
+    size_t scratch_bytes; /* of one worker */
+    size_t total_bytes;
+    char *scratch; /* threads of them, 64-byte aligned */
+} tt_cpu_impl;
+
+#endif

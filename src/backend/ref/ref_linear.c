@@ -1,0 +1,100 @@
+/* Weights times activations, by definition: sums in double, columns ascending. */
+#include "backend/ref/ref_math.h"
+
+#define TILE 16u /* rows of x that share one decoding of the weights */
+
+static void affine_weights(float *out, const tt_mat *W, uint32_t r, uint32_t c0, uint32_t n)
+{
+    uint32_t bits = W->dtype == TT_DTYPE_Q4 ? 4 : 8, per_word = 32 / bits;
+    size_t words_per_row = W->cols / per_word, groups_per_row = W->cols / TT_GROUP;
+    const uint32_t *words = (const uint32_t *)W->words + r * words_per_row;
+    const uint16_t *scales = W->scales + r * groups_per_row;
+    const uint16_t *biases = W->biases + r * groups_per_row;
+    for (uint32_t j = 0; j < n; j++) {
+        uint32_t col = c0 + j;
+        uint32_t code = words[col / per_word] >> (col % per_word * bits) & ((1u << bits) - 1);
+        out[j] = tt_bf16_to_f32(scales[col / TT_GROUP]) * (float)code +
+                 tt_bf16_to_f32(biases[col / TT_GROUP]);
+    }
+}
+
+void tt_ref_weights(float *out, const tt_mat *W, uint32_t r, uint32_t c0, uint32_t n)
+{
+    size_t at = (size_t)r * W->cols + c0;
+    switch (W->dtype) {
+    case TT_DTYPE_F32:
+        memcpy(out, (const float *)W->words + at, n * sizeof *out);
+        break;
+    case TT_DTYPE_F16:
+        for (uint32_t j = 0; j < n; j++)
+            out[j] = tt_f16_to_f32(((const uint16_t *)W->words)[at + j]);
+        break;
+    case TT_DTYPE_BF16:
+        for (uint32_t j = 0; j < n; j++)
+            out[j] = tt_bf16_to_f32(((const uint16_t *)W->words)[at + j]);
+        break;
+    default:
+        affine_weights(out, W, r, c0, n);
+    }
+}
+
+void tt_ref_embed(float *y, const tt_mat *W, uint32_t id)
+{
+    tt_ref_weights(y, W, id, 0, W->cols);
+}
+
+/* sum[t] = row r of W times row t of x, T <= TILE */
+static void dots(double *sum, const float *x, size_t ldx, const tt_mat *W, uint32_t r, uint32_t T)
+{
+    float w[TT_GROUP];
+    for (uint32_t t = 0; t < T; t++)
+        sum[t] = 0;
+    for (uint32_t c0 = 0; c0 < W->cols; c0 += TT_GROUP) {
+        uint32_t n = W->cols - c0 < TT_GROUP ? W->cols - c0 : TT_GROUP;
+        tt_ref_weights(w, W, r, c0, n);
+        for (uint32_t j = 0; j < n; j++)
+            for (uint32_t t = 0; t < T; t++)
+                sum[t] += (double)w[j] * x[t * ldx + c0 + j];
+    }
+}
+
+void tt_ref_matmul(float *y, size_t ldy, const float *x, size_t ldx, const tt_mat *W, uint32_t r0,
+                   uint32_t r1, uint32_t T, void *scratch)
+{
+    double sum[TILE];
+    for (uint32_t t0 = 0; t0 < T; t0 += TILE) {
+        uint32_t n = T - t0 < TILE ? T - t0 : TILE;
+        for (uint32_t r = r0; r < r1; r++) {
+            dots(sum, x + t0 * ldx, ldx, W, r, n);
+            for (uint32_t t = 0; t < n; t++)
+                y[(t0 + t) * ldy + r] = (float)sum[t];
+        }
+    }
+}
+
+void tt_ref_swiglu(float *y, size_t ldy, const float *x, size_t ldx, const tt_mat *Wg,
+                   const tt_mat *Wu, uint32_t r0, uint32_t r1, uint32_t T, void *scratch)
+{
+    double gate[TILE], up[TILE];
+    for (uint32_t t0 = 0; t0 < T; t0 += TILE) {
+        uint32_t n = T - t0 < TILE ? T - t0 : TILE;
+        for (uint32_t r = r0; r < r1; r++) {
+            dots(gate, x + t0 * ldx, ldx, Wg, r, n);
+            dots(up, x + t0 * ldx, ldx, Wu, r, n);
+            for (uint32_t t = 0; t < n; t++)
+                y[(t0 + t) * ldy + r] = (float)(ref_silu(gate[t]) * up[t]);
+        }
+    }
+}
+
+void tt_ref_add(float *y, const float *x, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        y[i] += x[i];
+}
+
+void tt_ref_axpy(float *y, float a, const float *x, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        y[i] += a * x[i];
+}

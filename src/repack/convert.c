@@ -1,0 +1,294 @@
+#include "repack/convert.h"
+
+#include <math.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "format/le.h"
+#include "format/quant.h"
+
+/* Checkpoint and install are little-endian; bulk values are moved as they lie in memory. */
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "bulk data is moved as it lies");
+
+#define CHUNK_VALUES ((uint64_t)4 << 20)  /* 16 MiB of f32 */
+#define SIDE_BYTES   ((uint64_t)64 << 20) /* scales and biases held back while words are written */
+
+struct tt_converter {
+    const tt_safetensors *st;
+    tt_pool *pool;
+    uint64_t chunk;       /* values */
+    unsigned char *raw;   /* chunk values of at most 4 bytes, as the checkpoint has them */
+    float *f32;           /* chunk values */
+    unsigned char *words; /* encoded chunk */
+    uint16_t *scales, *biases;
+};
+
+/* One tensor on its way. */
+typedef struct job {
+    tt_converter *c;
+    const tt_piece *src;
+    tt_dtype dtype;
+    uint64_t rows, cols;
+} job;
+
+tt_status tt_converter_create(const tt_safetensors *st, unsigned threads, uint64_t chunk_values,
+                              tt_converter **out, tt_error *err)
+{
+    tt_converter *c = calloc(1, sizeof *c);
+    if (c == NULL)
+        return tt_fail(err, TT_ERR_NOMEM, "out of memory for a converter");
+    c->st = st;
+    c->chunk = chunk_values > 0 ? chunk_values : CHUNK_VALUES;
+    c->raw = malloc(4 * c->chunk);
+    c->f32 = malloc(4 * c->chunk);
+    c->words = malloc(c->chunk);
+    c->scales = malloc(c->chunk / TT_GROUP * 2 + 2);
+    c->biases = malloc(c->chunk / TT_GROUP * 2 + 2);
+    tt_status status = TT_OK;
+    if (c->raw == NULL || c->f32 == NULL || c->words == NULL || c->scales == NULL ||
+        c->biases == NULL)
+        status = tt_fail(err, TT_ERR_NOMEM, "out of memory for conversion buffers");
+    if (status == TT_OK)
+        status = tt_pool_create(threads, &c->pool, err);
+    if (status != TT_OK) {
+        tt_converter_close(&c);
+        return status;
+    }
+    *out = c;
+    return TT_OK;
+}
+
+void tt_converter_close(tt_converter **converter)
+{
+    if (converter == NULL || *converter == NULL)
+        return;
+    tt_converter *c = *converter;
+    tt_pool_close(&c->pool);
+    free(c->raw);
+    free(c->f32);
+    free(c->words);
+    free(c->scales);
+    free(c->biases);
+    free(c);
+    *converter = NULL;
+}
+
+/* Widening of a chunk to f32, cut over the pool; remembers the first value that is not finite. */
+typedef struct widen {
+    const unsigned char *raw;
+    tt_st_dtype dtype;
+    float *out; /* NULL: only look for values that are not finite */
+    _Atomic uint64_t first_bad;
+} widen;
+
+static float widen_one(const unsigned char *raw, tt_st_dtype dtype, size_t i)
+{
+    uint16_t h;
+    float f;
+    switch (dtype) {
+    case TT_ST_BF16:
+        memcpy(&h, raw + 2 * i, 2);
+        return tt_bf16_to_f32(h);
+    case TT_ST_F16:
+        memcpy(&h, raw + 2 * i, 2);
+        return tt_f16_to_f32(h);
+    default:
+        memcpy(&f, raw + 4 * i, 4);
+        return f;
+    }
+}
+
+static void widen_part(void *ctx, size_t begin, size_t end, unsigned worker)
+{
+    (void)worker;
+    widen *w = ctx;
+    for (size_t i = begin; i < end; i++) {
+        float f = widen_one(w->raw, w->dtype, i);
+        if (w->out != NULL)
+            w->out[i] = f;
+        if (!isfinite(f)) {
+            uint64_t seen = atomic_load(&w->first_bad);
+            while (i < seen && !atomic_compare_exchange_weak(&w->first_bad, &seen, i))
+                ;
+        }
+    }
+}
+
+/* Values of `t` from value `first` on, checked, widened into `out` when it is not NULL. */
+static tt_status check_values(const tt_converter *c, const tt_st_tensor *t, uint64_t first,
+                              uint64_t n, const unsigned char *raw, float *out, tt_error *err)
+{
+    widen w = {.raw = raw, .dtype = t->dtype, .out = out, .first_bad = UINT64_MAX};
+    tt_pool_run(c->pool, n, 4096, widen_part, &w);
+    uint64_t bad = atomic_load(&w.first_bad);
+    if (bad == UINT64_MAX)
+        return TT_OK;
+    uint32_t each = tt_st_dtype_bytes(t->dtype);
+    return tt_fail_at(err, TT_ERR_NUMERIC, tt_safetensors_shard_path(c->st, t->shard),
+                      (int64_t)(t->offset + (first + bad) * each),
+                      "tensor \"%.200s\" has a value that is not finite (%s) at index %llu",
+                      t->name, isnan(widen_one(raw, t->dtype, bad)) ? "NaN" : "Inf",
+                      (unsigned long long)(first + bad));
+}
+
+/* Reads values [first, first + n) of `t` into `raw`, checked. */
+static tt_status fetch(const tt_converter *c, const tt_st_tensor *t, uint64_t first, uint64_t n,
+                       void *raw, float *f32, tt_error *err)
+{
+    uint32_t each = tt_st_dtype_bytes(t->dtype);
+    TT_TRY(tt_safetensors_read(c->st, t, first * each, raw, n * each, err));
+    if (t->dtype == TT_ST_U32)
+        return TT_OK; /* words of quantized input: every code is one */
+    return check_values(c, t, first, n, raw, f32, err);
+}
+
+/* Encodes rows [row, row + n) of a job; any of the outputs may be a buffer of the converter. */
+static tt_status encode_rows(const job *j, uint64_t row, uint64_t n, void *words, uint16_t *scales,
+                             uint16_t *biases, tt_error *err)
+{
+    tt_converter *c = j->c;
+    const tt_st_tensor *t = j->src->values;
+    TT_TRY(fetch(c, t, (j->src->first_row + row) * j->cols, n * j->cols, c->raw, c->f32, err));
+    tt_status st = tt_quant_encode(tt_dtype_bits(j->dtype), c->f32, n, j->cols, words, scales,
+                                   biases, c->pool, err);
+    if (st == TT_OK)
+        return TT_OK;
+    return tt_fail_context(err, st, "tensor \"%.200s\", from row %llu", t->name,
+                           (unsigned long long)(j->src->first_row + row));
+}
+
+/* Rows that fit into the buffers at a time. */
+static tt_status rows_at_a_time(const job *j, uint64_t *n, tt_error *err)
+{
+    if (j->cols > j->c->chunk)
+        return tt_fail(err, TT_ERR_LIMIT, "tensor \"%.200s\" has rows of %llu values, at most %llu",
+                       j->src->values->name, (unsigned long long)j->cols,
+                       (unsigned long long)j->c->chunk);
+    *n = j->c->chunk / j->cols;
+    return TT_OK;
+}
+
+/* Copies one part of a tensor: `n` values of `t` from value `first` on. */
+static tt_status copy_part(tt_converter *c, const tt_st_tensor *t, uint64_t first, uint64_t n,
+                           tt_emit *out, tt_error *err)
+{
+    uint32_t each = tt_st_dtype_bytes(t->dtype);
+    for (uint64_t done = 0; done < n;) {
+        uint64_t step = n - done < c->chunk ? n - done : c->chunk;
+        TT_TRY(fetch(c, t, first + done, step, c->raw, NULL, err));
+        TT_TRY(tt_emit_append(out, c->raw, step * each, err));
+        done += step;
+    }
+    return TT_OK;
+}
+
+/* Values, words, scales and biases of a tensor, as the number of elements in its source. */
+static uint64_t part_values(const tt_st_tensor *t, const job *j)
+{
+    uint64_t in_row = t == j->src->values && t->dtype == TT_ST_U32
+                          ? j->cols * tt_dtype_bits(j->dtype) / 32
+                      : t == j->src->values ? j->cols
+                                            : j->cols / TT_GROUP;
+    return in_row;
+}
+
+static tt_status copy_tensor(const job *j, const tt_index_entry *e, tt_emit *out, tt_error *err)
+{
+    const tt_st_tensor *parts[3] = {j->src->values, j->src->scales, j->src->biases};
+    const uint64_t offsets[3] = {e->offset, e->scales_offset, e->biases_offset};
+    for (int i = 0; i < 3 && parts[i] != NULL; i++) {
+        uint64_t in_row = part_values(parts[i], j);
+        TT_TRY(tt_emit_pad(out, offsets[i], err));
+        TT_TRY(copy_part(j->c, parts[i], j->src->first_row * in_row, j->rows * in_row, out, err));
+    }
+    return TT_OK;
+}
+
+/* Parts of an encoded tensor that one pass over its rows appends. */
+enum { WORDS = 1, SCALES = 2, BIASES = 4 };
+
+static tt_status encode_pass(const job *j, unsigned append, uint16_t *all_scales,
+                             uint16_t *all_biases, tt_emit *out, tt_error *err)
+{
+    tt_converter *c = j->c;
+    uint64_t step = 0, groups = j->cols / TT_GROUP;
+    uint64_t words_row = tt_quant_row_words_bytes(tt_dtype_bits(j->dtype), j->cols);
+    TT_TRY(rows_at_a_time(j, &step, err));
+    for (uint64_t row = 0; row < j->rows; row += step) {
+        uint64_t n = j->rows - row < step ? j->rows - row : step;
+        uint16_t *scales = all_scales != NULL ? all_scales + row * groups : c->scales;
+        uint16_t *biases = all_biases != NULL ? all_biases + row * groups : c->biases;
+        TT_TRY(encode_rows(j, row, n, c->words, scales, biases, err));
+        if (append & WORDS)
+            TT_TRY(tt_emit_append(out, c->words, n * words_row, err));
+        if (append & SCALES)
+            TT_TRY(tt_emit_append(out, scales, n * groups * 2, err));
+        if (append & BIASES)
+            TT_TRY(tt_emit_append(out, biases, n * groups * 2, err));
+    }
+    return TT_OK;
+}
+
+/* Scales and biases stand behind all words. While they are small they are held back; otherwise the
+ * tensor is encoded again for each of them, so that memory stays bounded. */
+static tt_status encode_tensor(const job *j, const tt_index_entry *e, tt_emit *out, tt_error *err)
+{
+    uint16_t *side = NULL;
+    size_t half = e->scales_bytes / 2;
+    tt_status st;
+    if (2 * e->scales_bytes <= SIDE_BYTES && (side = malloc(2 * e->scales_bytes)) == NULL)
+        return tt_fail(err, TT_ERR_NOMEM, "out of memory for the scales of %s", e->name);
+    TT_GOTO(tt_emit_pad(out, e->offset, err), out);
+    TT_GOTO(encode_pass(j, WORDS, side, side != NULL ? side + half : NULL, out, err), out);
+    TT_GOTO(tt_emit_pad(out, e->scales_offset, err), out);
+    if (side != NULL)
+        st = tt_emit_append(out, side, e->scales_bytes, err);
+    else
+        st = encode_pass(j, SCALES, NULL, NULL, out, err);
+    if (st != TT_OK)
+        goto out;
+    TT_GOTO(tt_emit_pad(out, e->biases_offset, err), out);
+    if (side != NULL)
+        st = tt_emit_append(out, side + half, e->biases_bytes, err);
+    else
+        st = encode_pass(j, BIASES, NULL, NULL, out, err);
+out:
+    free(side);
+    return st;
+}
+
+tt_status tt_convert_tensor(tt_converter *c, const tt_index_entry *entry, const tt_piece *src,
+                            tt_emit *out, tt_error *err)
+{
+    job j = {c, src, entry->dtype, 1, entry->shape[entry->rank - 1]};
+    for (uint32_t d = 0; d + 1 < entry->rank; d++)
+        j.rows *= entry->shape[d];
+    bool copy = src->scales != NULL || tt_dtype_bits(entry->dtype) == 0;
+    return copy ? copy_tensor(&j, entry, out, err) : encode_tensor(&j, entry, out, err);
+}
+
+tt_status tt_convert_mat(tt_converter *c, const tt_expert_mat *m, const tt_piece *src,
+                         unsigned char *expert, tt_error *err)
+{
+    job j = {c, src, m->dtype, m->rows, m->cols};
+    const tt_st_tensor *parts[3] = {src->values, src->scales, src->biases};
+    unsigned char *to[3] = {expert + m->words_offset, expert + m->scales_offset,
+                            expert + m->biases_offset};
+    if (src->scales != NULL || tt_dtype_bits(m->dtype) == 0) {
+        for (int i = 0; i < 3 && parts[i] != NULL; i++) {
+            uint64_t in_row = part_values(parts[i], &j);
+            TT_TRY(fetch(c, parts[i], src->first_row * in_row, m->rows * in_row, to[i], NULL, err));
+        }
+        return TT_OK;
+    }
+    uint64_t step = 0, groups = m->cols / TT_GROUP;
+    uint64_t words_row = tt_quant_row_words_bytes(tt_dtype_bits(m->dtype), m->cols);
+    TT_TRY(rows_at_a_time(&j, &step, err));
+    for (uint64_t row = 0; row < m->rows; row += step) {
+        uint64_t n = m->rows - row < step ? m->rows - row : step;
+        TT_TRY(encode_rows(&j, row, n, to[0] + row * words_row, (uint16_t *)to[1] + row * groups,
+                           (uint16_t *)to[2] + row * groups, err));
+    }
+    return TT_OK;
+}

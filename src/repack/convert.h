@@ -1,0 +1,32 @@
+/* convert.h: rows of a checkpoint become bytes of an install.
+ *
+ * Owns:      the bounded buffers, widening, encoding, copying of quantized input, the refusal of
+ *            values that are not finite.
+ * Not here:  what goes where (plan.h), whole files (weights_file.h).
+ * Laws:      (1) memory does not grow with the checkpoint;  (2) the bytes do not depend on threads
+ *            or on how a tensor is cut;  (3) NaN and Inf are refused naming tensor and index.
+ * Threads:   one at a time; works on a pool inside.
+ */
+#ifndef TT_REPACK_CONVERT_H
+#define TT_REPACK_CONVERT_H
+
+#include "base/pool.h"
+#include "repack/emit.h"
+#include "repack/plan.h"
+
+typedef struct tt_converter tt_converter;
+
+/* `chunk_values`: values converted at a time, 0 for the default; tests make it small. */
+TT_MUST_CHECK tt_status tt_converter_create(const tt_safetensors *st, unsigned threads,
+                                            uint64_t chunk_values, tt_converter **out,
+                                            tt_error *err);
+void tt_converter_close(tt_converter **c);
+
+/* Appends a tensor to a file at the places that its index entry names. */
+TT_MUST_CHECK tt_status tt_convert_tensor(tt_converter *c, const tt_index_entry *entry,
+                                          const tt_piece *src, tt_emit *out, tt_error *err);
+/* Converts one matrix of an expert into `expert`, the bytes of the whole expert. */
+TT_MUST_CHECK tt_status tt_convert_mat(tt_converter *c, const tt_expert_mat *mat,
+                                       const tt_piece *src, unsigned char *expert, tt_error *err);
+
+#endif

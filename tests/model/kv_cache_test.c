@@ -1,0 +1,89 @@
+/* Proves that KV rows never move while they grow, grow by doubling, end at the maximum, and are saved and loaded whole. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "model/kv_cache.h"
+
+static tt_arch small_arch(void)
+{
+    return (tt_arch){
+        .n_layers = 4,
+        .n_kv_heads = 2,
+        .head_dim = 64,
+        .layer_kind = {TT_LAYER_LINEAR, TT_LAYER_FULL, TT_LAYER_LINEAR, TT_LAYER_FULL}};
+}
+
+static void token_bytes(void **state)
+{
+    tt_arch a = small_arch();
+    /* 2 layers x (K and V) x 128 values, and 2 groups x 2 halves for quantized rows */
+    assert_int_equal(tt_kv_token_bytes(&a, 32), 2 * 2 * 128 * 4);
+    assert_int_equal(tt_kv_token_bytes(&a, 16), 2 * 2 * 128 * 2);
+    assert_int_equal(tt_kv_token_bytes(&a, 8), 2 * 2 * (128 + 2 * 4));
+    assert_int_equal(tt_kv_token_bytes(&a, 4), 2 * 2 * (64 + 2 * 4));
+}
+
+static void rows_stay_while_space_doubles(void **state)
+{
+    tt_arch a = small_arch();
+    tt_kv_cache kv;
+    assert_int_equal(tt_kv_cache_init(&kv, &a, 8, 40000, NULL), TT_OK);
+    assert_int_equal(kv.n_layers, 2);
+    assert_int_equal(tt_kv_cache_grow(&kv, 1, NULL), TT_OK);
+    assert_int_equal(kv.committed_tokens, 8192);
+    unsigned char *k = kv.layer[1].k;
+    memset(k, 0x5a, 8192 * 128);
+    assert_int_equal(tt_kv_cache_grow(&kv, 8193, NULL), TT_OK);
+    assert_int_equal(kv.committed_tokens, 16384);
+    assert_int_equal(tt_kv_cache_grow(&kv, 33000, NULL), TT_OK);
+    assert_int_equal(kv.committed_tokens, 40000);
+    assert_ptr_equal(kv.layer[1].k, k);
+    assert_int_equal(k[8192 * 128 - 1], 0x5a);
+    k[40000 * 128 - 1] = 1; /* the last row is there */
+    kv.layer[0].v_meta[40000 * 2 * 2 - 1] = 1;
+    tt_kv_cache_free(&kv);
+    tt_kv_cache_free(&kv);
+}
+
+static void save_and_load(void **state)
+{
+    static const uint32_t widths[] = {32, 16, 8, 4};
+    tt_arch a = small_arch();
+    for (int w = 0; w < 4; w++) {
+        tt_kv_cache one, two;
+        size_t n = 100, bytes = n * tt_kv_token_bytes(&a, widths[w]);
+        unsigned char *x = malloc(bytes), *y = malloc(bytes);
+        assert_int_equal(tt_kv_cache_init(&one, &a, widths[w], 128, NULL), TT_OK);
+        assert_int_equal(tt_kv_cache_init(&two, &a, widths[w], 128, NULL), TT_OK);
+        assert_int_equal(tt_kv_cache_grow(&one, 100, NULL), TT_OK);
+        assert_int_equal(tt_kv_cache_grow(&two, 100, NULL), TT_OK);
+        for (size_t i = 0; i < bytes; i++)
+            x[i] = (unsigned char)(i * 7 + i / 251);
+        tt_kv_cache_load(&one, n, x);
+        tt_kv_cache_save(&one, n, y);
+        assert_memory_equal(x, y, bytes);
+        tt_kv_cache_load(&two, n, y);
+        assert_memory_equal(one.layer[1].v, two.layer[1].v, n * tt_kv_row_bytes(widths[w], 2, 64));
+        tt_kv_cache_free(&one);
+        tt_kv_cache_free(&two);
+        free(x);
+        free(y);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(token_bytes),
+        cmocka_unit_test(rows_stay_while_space_doubles),
+        cmocka_unit_test(save_and_load),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
