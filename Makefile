@@ -76,7 +76,7 @@ LIBS_cli    := -ledit
 BINS := $(foreach p,$(PROGRAMS),$(BUILD)/bin/$(or $(NAME_$(p)),$(error apps/$(p) has no NAME_$(p) in the Makefile)))
 APP_OBJ := $(patsubst %.c,$(BUILD)/obj/%.o,$(wildcard $(PROGRAMS:%=apps/%/*.c)))
 
-TEST_SRC := $(sort $(shell find tests -name '*_test.c' 2>/dev/null))
+TEST_SRC := $(sort $(shell find tests -name node_modules -prune -o -name '*_test.c' -print 2>/dev/null))
 TEST_BIN := $(TEST_SRC:%.c=$(BUILD)/%)
 SUPPORT_OBJ := $(patsubst %.c,$(BUILD)/obj/%.o,$(wildcard tests/support/*.c))
 
@@ -202,7 +202,9 @@ demo:
 
 # Everything that is built, then everything that is run; the runner's line is the last one.
 test-programs: all tests man
-RUN := BUILD=$(BUILD) CC='$(CC)' CXX='$(CXX)' MAKEFLAGS= tests/run --jobs $(JOBS)
+# Tests that call make build with the same flags; without MAKEFLAGS they start with jobs of their own.
+RUN := BUILD=$(BUILD) CC='$(CC)' CXX='$(CXX)' CFLAGS='$(CFLAGS)' CPPFLAGS='$(CPPFLAGS)' LDFLAGS='$(LDFLAGS)' \
+       WERROR='$(WERROR)' MAKEFLAGS= MAKELEVEL=0 tests/run --jobs $(JOBS)
 check:
 	$(Q)$(MAKE) BUILD=$(BUILD) test-programs
 	$(Q)$(MAKE) fuzz-programs
@@ -213,8 +215,7 @@ SAN_CFLAGS := -O1 -g -fno-omit-frame-pointer
 define sanitized
 check-$(1):
 	$$(Q)$$(MAKE) BUILD=build/$(1) CFLAGS='$$(SAN_CFLAGS)' SAN='$(2)' test-programs
-	$$(Q)$(3) TEST_TIMEOUT=1800 BUILD=build/$(1) CC='$$(CC)' CXX='$$(CXX)' MAKEFLAGS= \
-	    tests/run --no-fuzz --jobs $$(JOBS) $$(TESTS)
+	$$(Q)$(3) TEST_TIMEOUT=1800 SANITIZED=1 $$(subst BUILD=$$(BUILD),BUILD=build/$(1),$$(RUN)) --no-fuzz $$(TESTS)
 endef
 $(eval $(call sanitized,asan,-fsanitize=address,ASAN_OPTIONS=detect_stack_use_after_return=1:strict_string_checks=1))
 $(eval $(call sanitized,ubsan,-fsanitize=undefined -fno-sanitize-recover=all,UBSAN_OPTIONS=print_stacktrace=1))
@@ -225,7 +226,7 @@ check-fuzz:
 	$(Q)$(MAKE) fuzz-programs
 	$(Q)REQUIRE_FUZZ=1 FUZZ_SECONDS=$(FUZZ_SECONDS) FUZZ_BIN=$(FUZZ_BUILD)/bin $(RUN) --fuzz $(TESTS)
 
-check-clients: all
+check-clients: all tests
 	$(Q)TEST_TIMEOUT=1200 $(RUN) --clients $(TESTS)
 
 check-long: test-programs
@@ -233,7 +234,7 @@ check-long: test-programs
 
 # ---- lint ----
 
-C_FILES := $(sort $(shell find include src apps tests examples lab -name '*.[ch]' 2>/dev/null))
+C_FILES := $(sort $(shell find include src apps tests examples lab -name node_modules -prune -o -name '*.[ch]' -print 2>/dev/null))
 lint: $(BUILD)/compile_commands.json
 	$(Q)CC='$(CC)' CXX='$(CXX)' tools/check_layers
 	$(Q)BUILD=$(BUILD) tools/lint $(C_FILES)

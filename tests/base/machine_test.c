@@ -1,4 +1,5 @@
-/* Proves that the tightest of MemAvailable and the cgroup limits is found, for cgroup v1 and v2, nested and absent. */
+/* Proves that the tightest of MemAvailable and the cgroup limits is found, for cgroup v1 and v2,
+ * nested and absent. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -53,8 +53,12 @@ echo '#include "model/brain.h"' >>"$tree/src/io/disk.c"
 finds layers 'src/io/disk.c:2: includes model/brain.h, but src/io has no arrow to model'
 echo '#include "../base/low.h"' >>"$tree/src/io/disk.c"
 finds layers 'no ".."'
+echo '#include "low.h"' >>"$tree/src/io/disk.c"
+finds layers 'includes low.h: there is none beside it'
 echo '#include "disk.h"' >>"$tree/src/io/disk.c"
-finds layers 'write its folder too'
+run tools/check_layers --root "$tree" layers
+expect_rc 0
+fresh
 echo '#  include <tinytitan/tinytitan.h>' >>"$tree/src/model/brain.c"
 finds layers 'no arrow to the public header'
 echo '#include "io/disk.h"' >>"$tree/apps/cli/cli.c"

@@ -1,6 +1,7 @@
 #!/bin/sh
-# Compares our tokenizer with the reference one: installs it (npm), makes the golden files anew, holds
-# them against the tracked ones, and runs our encoder and decoder on those strings and many more.
+# Compares our tokenizer with the reference one: installs it (npm), makes the golden files anew,
+# holds them against the tracked ones, and runs our encoder and decoder on those strings and many
+# more.
 #
 #   tests/clients/tokenizer/run.sh             compare
 #   tests/clients/tokenizer/run.sh --update    compare, and take over the new golden files
