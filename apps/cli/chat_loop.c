@@ -135,7 +135,7 @@ static tt_status answer(chat *c, size_t before, tt_error *err)
     return keep_answer(c, before, err);
 }
 
-/* Everything that fails is told and taken back; only output that cannot be written ends the talk. */
+/* What fails is told and taken back; only output that cannot be written ends the talk. */
 static tt_status turn(chat *c, const char *role, const char *text, tt_error *err)
 {
     tt_error e = {.offset = -1};

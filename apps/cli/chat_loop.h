@@ -2,8 +2,8 @@
  *
  * Owns:      the messages, the commands, what an interrupted or failed turn leaves behind.
  * Not here:  one answer (generate.c), editing (line_input.c).
- * Laws:      (1) Ctrl-C stops an answer, never the program, while a terminal is edited on;  (2) a turn
- * that failed leaves the conversation as it was before it.
+ * Laws:      (1) Ctrl-C stops an answer, and on a terminal never the program;  (2) a turn that
+ * failed leaves the conversation as it was before it.
  * Threads:   one.
  */
 #ifndef TT_CLI_CHAT_LOOP_H

@@ -3,8 +3,8 @@
  * Owns:      the loop of sync, sample, decode; end tokens, stop strings, the limit, interruption;
  * the times of its parts.
  * Not here:  how prompts come about (prompt_text.c), how results are shown (report.c).
- * Laws:      (1) end tokens and stop strings are never part of the text;  (2) text is printed as soon
- * as it is certain;  (3) whatever ends an answer leaves the session fit for the next.
+ * Laws:      (1) end tokens and stop strings are never part of the text;  (2) text is printed as
+ * soon as it is certain;  (3) whatever ends an answer leaves the session fit for the next.
  * Threads:   one.
  */
 #ifndef TT_CLI_GENERATE_H

@@ -2,8 +2,8 @@
  *
  * Owns:      the wording and the layout of tables, the keys of the JSON objects.
  * Not here:  measuring (generate.c, the library); where text goes (text_out.c).
- * Laws:      (1) a JSON object is one line;  (2) every option shows in the plan;  (3) a rate without
- * a time to divide by is 0, never infinite.
+ * Laws:      (1) a JSON object is one line;  (2) every option shows in the plan;  (3) a rate
+ * without a time to divide by is 0, never infinite.
  * Threads:   one.
  */
 #ifndef TT_CLI_REPORT_H

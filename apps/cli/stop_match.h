@@ -2,8 +2,8 @@
  *
  * Owns:      the text not yet handed out.
  * Not here:  end tokens (generate.c); printing.
- * Laws:      (1) nothing of a stop string is ever handed out;  (2) everything else is, as soon as it
- * cannot be the beginning of one;  (3) when several match, the one that begins first wins.
+ * Laws:      (1) nothing of a stop string is ever handed out;  (2) everything else is, as soon as
+ * it cannot be the beginning of one;  (3) when several match, the one that begins first wins.
  * Threads:   one.
  */
 #ifndef TT_CLI_STOP_MATCH_H

@@ -95,7 +95,7 @@ void tt_out_error(const tt_error *err)
 {
     begin_error_line();
     fputs(NAME ": ", stderr);
-    if (err->file[0] != '\0')
+    if (err->file[0] != '\0' && strstr(err->message, err->file) == NULL)
         fprintf(stderr, "%s: ", err->file);
     if (err->file[0] != '\0' && err->offset >= 0)
         fprintf(stderr, "byte %lld: ", (long long)err->offset);

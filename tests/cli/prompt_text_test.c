@@ -1,5 +1,5 @@
 /* Proves that conversations and tools are checked with messages that name the file, that a file
- * reaches the template as it was written, and what counts as a command and as the history's place. */
+ * reaches the template as it was written, what counts as a command, and where the history lies. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
