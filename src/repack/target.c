@@ -132,22 +132,39 @@ tt_status tt_target_create(tt_target *t, const tt_repack_events *ev, tt_error *e
     return TT_OK;
 }
 
+/* One step where the file system can exchange two names, so that a complete install stands there at
+ * every moment; two steps where it cannot. The old install is then at t->partial. */
+static tt_status replace(tt_target *t, tt_error *err)
+{
+    char old[TT_MAX_PATH + 8];
+    if (renameat2(AT_FDCWD, t->partial, AT_FDCWD, t->path, RENAME_EXCHANGE) == 0)
+        return TT_OK;
+    snprintf(old, sizeof old, "%s-old", t->partial);
+    if ((errno != EINVAL && errno != ENOSYS) || strlen(old) >= sizeof t->partial ||
+        rename(t->path, old) != 0)
+        return tt_fail_errno(err, errno, t->path, "cannot replace %s", t->path);
+    if (rename(t->partial, t->path) != 0) {
+        int e = errno;
+        if (rename(old, t->path) != 0)
+            return tt_fail_errno(err, e, t->path, "cannot replace %s, which is now %s", t->path,
+                                 old);
+        return tt_fail_errno(err, e, t->path, "cannot replace %s", t->path);
+    }
+    strcpy(t->partial, old);
+    return TT_OK;
+}
+
 tt_status tt_target_publish(tt_target *t, tt_error *err)
 {
     TT_TRY(tt_dir_sync(t->partial, err));
     if (t->replace) {
-        /* One step, so that a complete install stands there at every moment. */
-        if (renameat2(AT_FDCWD, t->partial, AT_FDCWD, t->path, RENAME_EXCHANGE) != 0)
-            return tt_fail_errno(err, errno, t->path,
-                                 "cannot exchange %s with the new install (remove it first, if the "
-                                 "file system cannot)",
-                                 t->path);
+        TT_TRY(replace(t, err));
         TT_TRY(tt_dir_sync(t->parent, err));
-        tt_target_drop(t); /* what is there now is the old install */
+        tt_target_drop(t);
         return TT_OK;
     }
     if (renameat2(AT_FDCWD, t->partial, AT_FDCWD, t->path, RENAME_NOREPLACE) != 0 &&
-        (errno != EINVAL || rename(t->partial, t->path) != 0))
+        ((errno != EINVAL && errno != ENOSYS) || rename(t->partial, t->path) != 0))
         return tt_fail_errno(err, errno, t->path, "cannot rename %s to %s", t->partial, t->path);
     t->partial[0] = '\0';
     tt_target_drop(t);
@@ -156,8 +173,14 @@ tt_status tt_target_publish(tt_target *t, tt_error *err)
 
 void tt_target_drop(tt_target *t)
 {
-    if (t->partial[0] != '\0' && tt_dir_remove(t->partial, NULL) != TT_OK) {
-        /* Nothing more can be done; the next conversion tries again. */
+    char manifest[TT_MAX_PATH];
+    if (t->partial[0] != '\0') {
+        /* Without its manifest it is no install, wherever the removal is interrupted. What cannot be
+         * removed is left to the next conversion. */
+        if (tt_path_join(manifest, t->partial, TT_MANIFEST_NAME, NULL) == TT_OK)
+            unlink(manifest);
+        if (tt_dir_remove(t->partial, NULL) != TT_OK)
+            errno = 0;
     }
     t->partial[0] = '\0';
     if (t->lock >= 0)

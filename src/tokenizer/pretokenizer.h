@@ -31,4 +31,9 @@ TT_MUST_CHECK tt_status tt_pretokenizer_split(const tt_pretokenizer *pt, const c
 TT_MUST_CHECK tt_status tt_split_pattern(const char *pattern, size_t n, const char *file,
                                          tt_buf *out, tt_error *err);
 
+/* What the patterns are matched against in place of `text` (split_later.c): as many bytes, with
+ * characters that are younger than PCRE2's tables replaced by older ones of the same class. Appends
+ * to `out`; nothing when the text will do as it is. */
+TT_MUST_CHECK tt_status tt_split_subject(const char *text, size_t n, tt_buf *out, tt_error *err);
+
 #endif

@@ -1,0 +1,190 @@
+#include "repack_options.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/limits.h"
+
+const char repack_usage[] =
+    "usage: TinyTitanRepack --input-snapshot DIR --output X.gturbo [options]\n"
+    "       TinyTitanRepack --verify-install --input-gturbo X.gturbo [--quiet]\n"
+    "       TinyTitanRepack --inspect --input-gturbo X.gturbo [--json]\n"
+    "\n"
+    "Converts a checkpoint (safetensors with config.json) into a verified install.\n"
+    "\n"
+    "  --input-snapshot DIR   directory of the checkpoint\n"
+    "  --output X.gturbo      install to write; it appears when it is complete\n"
+    "  --model-id ID          name of the model (default: the name of DIR)\n"
+    "  --bits 4|8|16          width of attention, experts and other projections (default 4; 16\n"
+    "                         keeps the checkpoint's precision; quantized checkpoints are copied,\n"
+    "                         and what they left unquantized stays so unless this is given)\n"
+    "  --role-bits R=N,...    width by role: embed, head, attn, delta, delta-ab, mlp, experts,\n"
+    "                         shared, router, shared-gate, mtp-fc (default: embed and head 8;\n"
+    "                         router, shared-gate and delta-ab 16; the others --bits)\n"
+    "  --overwrite            replace an install at --output, once the new one is complete\n"
+    "  --threads N            threads to convert with (default: one a physical core)\n"
+    "\n"
+    "  --verify-install       read and check every byte of an install and issue its receipt\n"
+    "  --inspect              show what an install holds\n"
+    "  --input-gturbo X       the install to verify or inspect\n"
+    "  --json                 one JSON object instead of tables\n"
+    "\n"
+    "  --quiet                no progress and no summary\n"
+    "  --version              print the version\n"
+    "  --help                 print this help\n"
+    "\n"
+    "exit status: 0 done, 1 failed, 2 wrong command line\n";
+
+enum flag {
+    F_SNAPSHOT,
+    F_OUTPUT,
+    F_MODEL_ID,
+    F_BITS,
+    F_ROLE_BITS,
+    F_OVERWRITE,
+    F_THREADS,
+    F_VERIFY,
+    F_INSPECT,
+    F_GTURBO,
+    F_JSON,
+    F_QUIET,
+    F_VERSION,
+    F_HELP,
+    F_COUNT
+};
+
+#define IN(mode) (1u << (mode))
+static const struct {
+    const char *name;
+    bool value;
+    unsigned modes; /* where it may stand */
+} flags[F_COUNT] = {
+    [F_SNAPSHOT] = {"--input-snapshot", true, IN(MODE_INSTALL)},
+    [F_OUTPUT] = {"--output", true, IN(MODE_INSTALL)},
+    [F_MODEL_ID] = {"--model-id", true, IN(MODE_INSTALL)},
+    [F_BITS] = {"--bits", true, IN(MODE_INSTALL)},
+    [F_ROLE_BITS] = {"--role-bits", true, IN(MODE_INSTALL)},
+    [F_OVERWRITE] = {"--overwrite", false, IN(MODE_INSTALL)},
+    [F_THREADS] = {"--threads", true, IN(MODE_INSTALL)},
+    [F_VERIFY] = {"--verify-install", false, IN(MODE_VERIFY)},
+    [F_INSPECT] = {"--inspect", false, IN(MODE_INSPECT)},
+    [F_GTURBO] = {"--input-gturbo", true, IN(MODE_VERIFY) | IN(MODE_INSPECT)},
+    [F_JSON] = {"--json", false, IN(MODE_INSPECT)},
+    [F_QUIET] = {"--quiet", false, IN(MODE_INSTALL) | IN(MODE_VERIFY)},
+    [F_VERSION] = {"--version", false, IN(MODE_VERSION)},
+    [F_HELP] = {"--help", false, IN(MODE_HELP)},
+};
+
+typedef struct command_line {
+    const char *value[F_COUNT]; /* "" for flags without a value */
+} command_line;
+
+static bool take(int argc, char **argv, int *i, command_line *c, char why[512])
+{
+    const char *arg = argv[*i];
+    const char *equals = strchr(arg, '=');
+    size_t len = equals != NULL ? (size_t)(equals - arg) : strlen(arg);
+    int f = 0;
+    while (f < F_COUNT && !(strlen(flags[f].name) == len && memcmp(flags[f].name, arg, len) == 0))
+        f++;
+    if (f == F_COUNT) {
+        snprintf(why, 512, arg[0] == '-' ? "unknown option %.200s" : "unexpected argument %.200s",
+                 arg);
+        return false;
+    }
+    if (c->value[f] != NULL) {
+        snprintf(why, 512, "%s is given twice", flags[f].name);
+        return false;
+    }
+    if (!flags[f].value) {
+        if (equals != NULL)
+            snprintf(why, 512, "%s takes no value", flags[f].name);
+        c->value[f] = "";
+        return equals == NULL;
+    }
+    const char *value = equals != NULL ? equals + 1 : *i + 1 < argc ? argv[++*i] : "";
+    if (value[0] == '\0') {
+        snprintf(why, 512, "%s needs a value", flags[f].name);
+        return false;
+    }
+    c->value[f] = value;
+    return true;
+}
+
+static bool number(const char *text, unsigned min, unsigned max, unsigned *out)
+{
+    unsigned long v = 0;
+    size_t n = strspn(text, "0123456789");
+    if (n < 1 || n > 6 || text[n] != '\0')
+        return false;
+    for (size_t i = 0; i < n; i++)
+        v = 10 * v + (unsigned long)(text[i] - '0');
+    *out = (unsigned)v;
+    return v >= min && v <= max;
+}
+
+static bool choose_mode(const command_line *c, repack_mode *mode, char why[512])
+{
+    *mode = c->value[F_HELP] != NULL      ? MODE_HELP
+            : c->value[F_VERSION] != NULL ? MODE_VERSION
+            : c->value[F_VERIFY] != NULL  ? MODE_VERIFY
+            : c->value[F_INSPECT] != NULL ? MODE_INSPECT
+                                          : MODE_INSTALL;
+    static const char *const doing[] = {"a conversion", "--verify-install", "--inspect", "--help",
+                                        "--version"};
+    for (int f = 0; f < F_COUNT && *mode != MODE_HELP; f++) {
+        if (c->value[f] != NULL && !(flags[f].modes & IN(*mode))) {
+            snprintf(why, 512, "%s does not go with %s", flags[f].name, doing[*mode]);
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool need(const command_line *c, int f, char why[512])
+{
+    if (c->value[f] == NULL)
+        snprintf(why, 512, "%s is missing", flags[f].name);
+    return c->value[f] != NULL;
+}
+
+bool repack_options_parse(int argc, char **argv, repack_options *o, char why[512])
+{
+    command_line c = {0};
+    tt_error err;
+    *o = (repack_options){0};
+    for (int i = 1; i < argc; i++)
+        if (!take(argc, argv, &i, &c, why))
+            return false;
+    if (!choose_mode(&c, &o->mode, why))
+        return false;
+    o->snapshot = c.value[F_SNAPSHOT];
+    o->output = c.value[F_OUTPUT];
+    o->model_id = c.value[F_MODEL_ID];
+    o->gturbo = c.value[F_GTURBO];
+    o->overwrite = c.value[F_OVERWRITE] != NULL;
+    o->json = c.value[F_JSON] != NULL;
+    o->quiet = c.value[F_QUIET] != NULL;
+    if (o->mode == MODE_INSTALL && (!need(&c, F_SNAPSHOT, why) || !need(&c, F_OUTPUT, why)))
+        return false;
+    if ((o->mode == MODE_VERIFY || o->mode == MODE_INSPECT) && !need(&c, F_GTURBO, why))
+        return false;
+    const char *bits = c.value[F_BITS];
+    if (bits != NULL &&
+        (!number(bits, 4, 16, &o->policy.build_bits) ||
+         (o->policy.build_bits != 4 && o->policy.build_bits != 8 && o->policy.build_bits != 16))) {
+        snprintf(why, 512, "--bits \"%.100s\" is not 4, 8 or 16", bits);
+        return false;
+    }
+    const char *threads = c.value[F_THREADS];
+    if (threads != NULL && !number(threads, 1, TT_MAX_THREADS, &o->threads)) {
+        snprintf(why, 512, "--threads \"%.100s\" is not 1 to %u", threads, TT_MAX_THREADS);
+        return false;
+    }
+    if (c.value[F_ROLE_BITS] != NULL &&
+        tt_policy_parse_roles(c.value[F_ROLE_BITS], &o->policy, &err) != TT_OK) {
+        snprintf(why, 512, "--role-bits: %.400s", err.message);
+        return false;
+    }
+    return true;
+}
