@@ -98,8 +98,8 @@ static tt_status check_utf8(const char *s, size_t len, const char *file, tt_erro
     uint32_t line = 1;
     while (i < len) {
         int32_t cp = 0;
-        utf8proc_ssize_t n = utf8proc_iterate((const uint8_t *)s + i, (utf8proc_ssize_t)(len - i),
-                                              &cp);
+        utf8proc_ssize_t n =
+            utf8proc_iterate((const uint8_t *)s + i, (utf8proc_ssize_t)(len - i), &cp);
         if (n <= 0)
             return tt_fail_at(err, TT_ERR_TEMPLATE, file, (int64_t)i,
                               "chat template, line %u: byte %zu is not valid UTF-8", line, i);

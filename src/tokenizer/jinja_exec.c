@@ -150,8 +150,12 @@ static tt_status run_loop(jrun *r, jnode *n, jscope *scope, jval iterable, uint3
     jloop *loop;
     bool more = true, any = false;
     J_NEW(r, loop, 1);
-    *loop = (jloop){.iterable = n->c == NULL ? iterable : J_NONE, .index0 = -1, .length = -1,
-                    .depth0 = depth0, .node = n->flag ? n : NULL, .scope = scope};
+    *loop = (jloop){.iterable = n->c == NULL ? iterable : J_NONE,
+                    .index0 = -1,
+                    .length = -1,
+                    .depth0 = depth0,
+                    .node = n->flag ? n : NULL,
+                    .scope = scope};
     J_TRY(loop_iter(r, n, scope, iterable, &loop->it));
     for (;;) {
         jval item;
@@ -311,8 +315,8 @@ static jval *special_slot(jrun *r, jscope *scope, const char *name)
     return tt_jscope_slot(scope, key.s);
 }
 
-static tt_status bind_special(jrun *r, const jmacro *m, jscope *scope, const jargs *args,
-                              jdict *kw, bool found_caller)
+static tt_status bind_special(jrun *r, const jmacro *m, jscope *scope, const jargs *args, jdict *kw,
+                              bool found_caller)
 {
     const jnode *n = m->node;
     if (n->uses_caller && !found_caller) {

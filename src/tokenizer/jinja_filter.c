@@ -44,10 +44,22 @@ static tt_status want_int(jrun *r, const char *what, jval v, int64_t dflt, int64
 
 /* ---- text ---- */
 
-FILTER(f_upper) { return string_method(r, v, "upper", &(jargs){0}, out); }
-FILTER(f_lower) { return string_method(r, v, "lower", &(jargs){0}, out); }
-FILTER(f_capitalize) { return string_method(r, v, "capitalize", &(jargs){0}, out); }
-FILTER(f_string) { return soft_str(r, v, out); }
+FILTER(f_upper)
+{
+    return string_method(r, v, "upper", &(jargs){0}, out);
+}
+FILTER(f_lower)
+{
+    return string_method(r, v, "lower", &(jargs){0}, out);
+}
+FILTER(f_capitalize)
+{
+    return string_method(r, v, "capitalize", &(jargs){0}, out);
+}
+FILTER(f_string)
+{
+    return soft_str(r, v, out);
+}
 
 FILTER(f_trim)
 {
@@ -205,7 +217,10 @@ FILTER(f_format)
     return tt_jpercent(r, v, J_TUPLE(l), out);
 }
 
-FILTER(f_escape) { return tt_jescape(r, v, out); }
+FILTER(f_escape)
+{
+    return tt_jescape(r, v, out);
+}
 
 FILTER(f_forceescape)
 {

@@ -69,8 +69,7 @@ tt_status tt_jsort(jrun *r, jval *items, jval *keys, uint32_t n, bool reverse)
     return TT_OK;
 }
 
-static tt_status key_of(jrun *r, jval item, const jlist *path, bool sensitive, jval dflt,
-                        jval *out)
+static tt_status key_of(jrun *r, jval item, const jlist *path, bool sensitive, jval dflt, jval *out)
 {
     J_TRY(tt_jattr_walk(r, item, path, dflt, out));
     return sensitive ? TT_OK : fold_case(r, *out, out);
@@ -172,8 +171,14 @@ static tt_status extreme(jrun *r, jval v, jval *a, int op, jval *out)
     }
 }
 
-FILTER(f_min) { return extreme(r, v, a, JTOK_LT, out); }
-FILTER(f_max) { return extreme(r, v, a, JTOK_GT, out); }
+FILTER(f_min)
+{
+    return extreme(r, v, a, JTOK_LT, out);
+}
+FILTER(f_max)
+{
+    return extreme(r, v, a, JTOK_GT, out);
+}
 
 static tt_status add_group(jrun *r, jlist *groups, jval name, jlist *members)
 {
@@ -591,34 +596,45 @@ static tt_status select_by(jrun *r, jval v, const jargs *raw, bool attribute, bo
     return TT_OK;
 }
 
-FILTER(f_select) { return select_by(r, v, raw, false, false, out); }
-FILTER(f_reject) { return select_by(r, v, raw, false, true, out); }
-FILTER(f_selectattr) { return select_by(r, v, raw, true, false, out); }
-FILTER(f_rejectattr) { return select_by(r, v, raw, true, true, out); }
+FILTER(f_select)
+{
+    return select_by(r, v, raw, false, false, out);
+}
+FILTER(f_reject)
+{
+    return select_by(r, v, raw, false, true, out);
+}
+FILTER(f_selectattr)
+{
+    return select_by(r, v, raw, true, false, out);
+}
+FILTER(f_rejectattr)
+{
+    return select_by(r, v, raw, true, true, out);
+}
 
-static const jbuiltin filters[] = {
-    {"batch", "linecount fill_with?", f_batch},
-    {"dictsort", "case_sensitive? by? reverse?", f_dictsort},
-    {"first", "", f_first},
-    {"groupby", "attribute default? case_sensitive?", f_groupby},
-    {"items", "", f_items},
-    {"join", "d? attribute?", f_join},
-    {"last", "", f_last},
-    {"list", "", f_list},
-    {"map", NULL, f_map},
-    {"max", "case_sensitive? attribute?", f_max},
-    {"min", "case_sensitive? attribute?", f_min},
-    {"reject", NULL, f_reject},
-    {"rejectattr", NULL, f_rejectattr},
-    {"reverse", "", f_reverse},
-    {"select", NULL, f_select},
-    {"selectattr", NULL, f_selectattr},
-    {"slice", "slices fill_with?", f_slice},
-    {"sort", "reverse? case_sensitive? attribute?", f_sort},
-    {"sum", "attribute? start?", f_sum},
-    {"unique", "case_sensitive? attribute?", f_unique},
-    {"random", NULL, NULL},
-    {NULL, NULL, NULL}};
+static const jbuiltin filters[] = {{"batch", "linecount fill_with?", f_batch},
+                                   {"dictsort", "case_sensitive? by? reverse?", f_dictsort},
+                                   {"first", "", f_first},
+                                   {"groupby", "attribute default? case_sensitive?", f_groupby},
+                                   {"items", "", f_items},
+                                   {"join", "d? attribute?", f_join},
+                                   {"last", "", f_last},
+                                   {"list", "", f_list},
+                                   {"map", NULL, f_map},
+                                   {"max", "case_sensitive? attribute?", f_max},
+                                   {"min", "case_sensitive? attribute?", f_min},
+                                   {"reject", NULL, f_reject},
+                                   {"rejectattr", NULL, f_rejectattr},
+                                   {"reverse", "", f_reverse},
+                                   {"select", NULL, f_select},
+                                   {"selectattr", NULL, f_selectattr},
+                                   {"slice", "slices fill_with?", f_slice},
+                                   {"sort", "reverse? case_sensitive? attribute?", f_sort},
+                                   {"sum", "attribute? start?", f_sum},
+                                   {"unique", "case_sensitive? attribute?", f_unique},
+                                   {"random", NULL, NULL},
+                                   {NULL, NULL, NULL}};
 
 const jbuiltin *tt_jfilter_seq(const jstr *name)
 {

@@ -15,9 +15,9 @@ typedef struct jspec {
     char align;    /* < > = ^, or 0 */
     char sign;     /* + - blank, or 0 */
     bool alternate, zero;
-    char group;    /* , or _ or 0 */
+    char group;               /* , or _ or 0 */
     int64_t width, precision; /* precision -1: not given */
-    char type;     /* 0: not given */
+    char type;                /* 0: not given */
 } jspec;
 
 /* Appends text within the field. dflt is the alignment when the spec has none. */

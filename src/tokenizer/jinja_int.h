@@ -124,7 +124,7 @@ typedef struct jiter {
     jval path, dflt; /* attribute path (list of parts), default */
     bool has_path, negate;
     jdict *seen;
-    jnode *node;    /* loop filter */
+    jnode *node; /* loop filter */
     jscope *scope;
     bool started;
     const jstr *missing_name; /* map, select: unknown callable, an error when first used */
@@ -151,7 +151,7 @@ typedef struct jmethod {
 
 typedef struct jmacro {
     jnode *node;
-    jscope *scope; /* where it was defined */
+    jscope *scope;    /* where it was defined */
     const jstr *name; /* NULL: a call block */
 } jmacro;
 
@@ -340,12 +340,12 @@ struct jrun {
     uint64_t steps, next_clock;
     double deadline;
     uint32_t line;
-    uint32_t depth;     /* C recursion of eval, exec, print, compare */
-    uint32_t calls;     /* macros and recursive loops inside one another */
+    uint32_t depth; /* C recursion of eval, exec, print, compare */
+    uint32_t calls; /* macros and recursive loops inside one another */
     jsignal signal;
-    jdict *names;       /* interned names */
-    jdict *vars;        /* the template's variables */
-    jdict *exported;    /* top-level assignments */
+    jdict *names;    /* interned names */
+    jdict *vars;     /* the template's variables */
+    jdict *exported; /* top-level assignments */
     jnodes blocks;
     jscope *root;
 };
@@ -380,16 +380,16 @@ tt_status tt_jnodes_add(jrun *r, jnodes *list, jnode *n);
 
 /* ---- jinja_value.c ---- */
 
-#define J_NONE      ((jval){.type = JT_NONE})
-#define J_MISSING   ((jval){.type = JT_MISSING})
-#define J_BOOL(x)   ((jval){.type = JT_BOOL, .b = (x)})
-#define J_INT(x)    ((jval){.type = JT_INT, .i = (x)})
-#define J_FLOAT(x)  ((jval){.type = JT_FLOAT, .f = (x)})
-#define J_STR(x)    ((jval){.type = JT_STR, .s = (x)})
-#define J_LIST(x)   ((jval){.type = JT_LIST, .list = (x)})
-#define J_TUPLE(x)  ((jval){.type = JT_TUPLE, .list = (x)})
-#define J_DICT(x)   ((jval){.type = JT_DICT, .dict = (x)})
-#define J_ITER(x)   ((jval){.type = JT_ITER, .iter = (x)})
+#define J_NONE     ((jval){.type = JT_NONE})
+#define J_MISSING  ((jval){.type = JT_MISSING})
+#define J_BOOL(x)  ((jval){.type = JT_BOOL, .b = (x)})
+#define J_INT(x)   ((jval){.type = JT_INT, .i = (x)})
+#define J_FLOAT(x) ((jval){.type = JT_FLOAT, .f = (x)})
+#define J_STR(x)   ((jval){.type = JT_STR, .s = (x)})
+#define J_LIST(x)  ((jval){.type = JT_LIST, .list = (x)})
+#define J_TUPLE(x) ((jval){.type = JT_TUPLE, .list = (x)})
+#define J_DICT(x)  ((jval){.type = JT_DICT, .dict = (x)})
+#define J_ITER(x)  ((jval){.type = JT_ITER, .iter = (x)})
 
 const char *tt_jtype_name(jval v); /* Python's name of the type */
 bool tt_jtruth(jval v);
@@ -480,8 +480,8 @@ tt_status tt_jstr_swapcase(jrun *r, const jstr *s, jval *out);
 
 /* ---- jinja_repr.c ---- */
 
-tt_status tt_jto_str(jrun *r, jval v, jval *out);         /* Python's str() */
-tt_status tt_jprint(jrun *r, tt_buf *b, jval v);          /* appends str() */
+tt_status tt_jto_str(jrun *r, jval v, jval *out); /* Python's str() */
+tt_status tt_jprint(jrun *r, tt_buf *b, jval v);  /* appends str() */
 tt_status tt_jrepr(jrun *r, tt_buf *b, jval v, bool ascii);
 void tt_jfloat_repr(char out[40], double f);
 /* printf of one double with a '.' whatever the locale; fmt is e, f or g */
@@ -508,7 +508,7 @@ int tt_jnum_cmp(jval a, jval b); /* int, bool or float: -1, 0, 1; 2 when unorder
 tt_status tt_jpercent(jrun *r, jval fmt, jval args, jval *out);
 tt_status tt_jformat(jrun *r, jval fmt, const jargs *args, jval *out);
 
-/* ---- jinja_attr.c, jinja_call.c, jinja_filter*.c, jinja_test.c, jinja_method.c ---- */
+/* ---- jinja_attr.c, jinja_call.c, jinja_filter*.c, jinja_is.c, jinja_method.c ---- */
 
 tt_status tt_jgetattr(jrun *r, jval obj, const jstr *name, jval *out);
 tt_status tt_jgetitem(jrun *r, jval obj, jval key, jval *out);
@@ -538,10 +538,10 @@ tt_status tt_jassign(jrun *r, jnode *target, jscope *scope, jval v);
 tt_status tt_jscope_new(jrun *r, jframe *frame, jscope *parent, jscope **out);
 jval *tt_jscope_slot(jscope *scope, const jstr *name);
 
-#define J_MAX_PARAMS 8 /* of a builtin */
-#define J_MAX_NODE_DEPTH 400
+#define J_MAX_PARAMS      8 /* of a builtin */
+#define J_MAX_NODE_DEPTH  400
 #define J_MAX_PARSE_DEPTH 100
-#define J_MAX_RECURSION 1500
-#define J_MAX_RANGE 100000
+#define J_MAX_RECURSION   1500
+#define J_MAX_RANGE       100000
 
 #endif

@@ -215,7 +215,8 @@ static tt_status indentation(jrun *r, writer *w, jval v)
 /* parameters: ensure_ascii? indent? separators? sort_keys? */
 tt_status tt_jtojson(jrun *r, jval self, jval *a, const jargs *raw, jval *out)
 {
-    static const jstr comma = {.p = ",", .n = 1, .cp = 1}, comma_blank = {.p = ", ", .n = 2, .cp = 2};
+    static const jstr comma = {.p = ",", .n = 1, .cp = 1},
+                      comma_blank = {.p = ", ", .n = 2, .cp = 2};
     static const jstr colon_blank = {.p = ": ", .n = 2, .cp = 2};
     writer w = {.r = r, .ascii = tt_jtruth(a[0]), .sort = tt_jtruth(a[3])};
     w.key_sep = &colon_blank;

@@ -64,8 +64,8 @@ void tt_jlay_number(tt_buf *b, const jspec *s, bool negative, const char *prefix
     char sign[2] = {negative ? '-' : s->sign == '+' || s->sign == ' ' ? s->sign : '\0', '\0'};
     char align = s->align ? s->align : '>';
     size_t whole = 0;
-    while (whole < n && isalnum((unsigned char)digits[whole]) && (s->type == 'x' ||
-           s->type == 'X' || isdigit((unsigned char)digits[whole])))
+    while (whole < n && isalnum((unsigned char)digits[whole]) &&
+           (s->type == 'x' || s->type == 'X' || isdigit((unsigned char)digits[whole])))
         whole++;
     int64_t head = (int64_t)(strlen(sign) + strlen(prefix)), rest = (int64_t)(n - whole);
     int64_t len = head + (int64_t)n;
@@ -123,7 +123,10 @@ void tt_jfloat_digits(tt_buf *b, char type, int precision, bool alternate, doubl
 tt_status tt_jlay_int(jrun *r, tt_buf *b, const jspec *s, int64_t i)
 {
     char out[80];
-    unsigned base = s->type == 'b' ? 2 : s->type == 'o' ? 8 : s->type == 'x' || s->type == 'X' ? 16 : 10;
+    unsigned base = s->type == 'b'                     ? 2
+                    : s->type == 'o'                   ? 8
+                    : s->type == 'x' || s->type == 'X' ? 16
+                                                       : 10;
     const char *digits = tt_jint_digits(out, i, base, s->type == 'X');
     const char *prefix = "";
     if (s->alternate && base != 10)
@@ -184,7 +187,8 @@ tt_status tt_jlay_float(jrun *r, tt_buf *b, const jspec *s, double f)
         tt_jfloat_digits(&t, 'f', precision, s->alternate, f * 100);
         tt_buf_putc(&t, '%');
     } else
-        tt_jfloat_digits(&t, type, type == 'g' || type == 'G' ? (precision == 0 ? 1 : precision) : precision,
+        tt_jfloat_digits(&t, type,
+                         type == 'g' || type == 'G' ? (precision == 0 ? 1 : precision) : precision,
                          s->alternate, f);
     tt_status st = tt_buf_status(&t, r->err);
     if (st == TT_OK)

@@ -278,9 +278,9 @@ static size_t digits(const lexer *x, size_t i)
 {
     /* (\d+_)*\d+ : digits with single underscores between them */
     size_t start = i;
-    while (i < x->n && ((x->s[i] >= '0' && x->s[i] <= '9') ||
-                        (i > start && x->s[i] == '_' && i + 1 < x->n && x->s[i + 1] >= '0' &&
-                         x->s[i + 1] <= '9')))
+    while (i < x->n &&
+           ((x->s[i] >= '0' && x->s[i] <= '9') || (i > start && x->s[i] == '_' && i + 1 < x->n &&
+                                                   x->s[i + 1] >= '0' && x->s[i + 1] <= '9')))
         i++;
     return i;
 }
@@ -410,15 +410,13 @@ static jtoken_type operator_at(const lexer *x, size_t *len)
     static const struct {
         char text[3];
         uint8_t type;
-    } ops[] = {{"**", JTOK_POW},    {"//", JTOK_FLOORDIV}, {"==", JTOK_EQ},
-               {"!=", JTOK_NE},     {">=", JTOK_GTEQ},     {"<=", JTOK_LTEQ},
-               {"+", JTOK_ADD},     {"-", JTOK_SUB},       {"/", JTOK_DIV},
-               {"*", JTOK_MUL},     {"%", JTOK_MOD},       {"~", JTOK_TILDE},
-               {"[", JTOK_LBRACKET}, {"]", JTOK_RBRACKET}, {"(", JTOK_LPAREN},
-               {")", JTOK_RPAREN},  {"{", JTOK_LBRACE},    {"}", JTOK_RBRACE},
-               {">", JTOK_GT},      {"<", JTOK_LT},        {"=", JTOK_ASSIGN},
-               {".", JTOK_DOT},     {":", JTOK_COLON},     {"|", JTOK_PIPE},
-               {",", JTOK_COMMA},   {";", JTOK_SEMICOLON}};
+    } ops[] = {{"**", JTOK_POW},     {"//", JTOK_FLOORDIV}, {"==", JTOK_EQ},    {"!=", JTOK_NE},
+               {">=", JTOK_GTEQ},    {"<=", JTOK_LTEQ},     {"+", JTOK_ADD},    {"-", JTOK_SUB},
+               {"/", JTOK_DIV},      {"*", JTOK_MUL},       {"%", JTOK_MOD},    {"~", JTOK_TILDE},
+               {"[", JTOK_LBRACKET}, {"]", JTOK_RBRACKET},  {"(", JTOK_LPAREN}, {")", JTOK_RPAREN},
+               {"{", JTOK_LBRACE},   {"}", JTOK_RBRACE},    {">", JTOK_GT},     {"<", JTOK_LT},
+               {"=", JTOK_ASSIGN},   {".", JTOK_DOT},       {":", JTOK_COLON},  {"|", JTOK_PIPE},
+               {",", JTOK_COMMA},    {";", JTOK_SEMICOLON}};
     for (size_t i = 0; i < sizeof ops / sizeof ops[0]; i++)
         if (at(x, x->pos, ops[i].text)) {
             *len = strlen(ops[i].text);
@@ -501,8 +499,8 @@ static tt_status lex_tag(lexer *x, bool block)
 static tt_status lex_root(lexer *x)
 {
     size_t i = x->pos;
-    while (i + 2 <= x->n && !(x->s[i] == '{' && (x->s[i + 1] == '%' || x->s[i + 1] == '{' ||
-                                                 x->s[i + 1] == '#')))
+    while (i + 2 <= x->n &&
+           !(x->s[i] == '{' && (x->s[i + 1] == '%' || x->s[i + 1] == '{' || x->s[i + 1] == '#')))
         i++;
     if (i + 2 > x->n) {
         jval v;

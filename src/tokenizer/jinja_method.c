@@ -17,9 +17,18 @@ static tt_status view(jrun *r, jval v, int kind, jval *out)
     return TT_OK;
 }
 
-METHOD(d_keys) { return view(r, v, JVIEW_KEYS, out); }
-METHOD(d_values) { return view(r, v, JVIEW_VALUES, out); }
-METHOD(d_items) { return view(r, v, JVIEW_ITEMS, out); }
+METHOD(d_keys)
+{
+    return view(r, v, JVIEW_KEYS, out);
+}
+METHOD(d_values)
+{
+    return view(r, v, JVIEW_VALUES, out);
+}
+METHOD(d_items)
+{
+    return view(r, v, JVIEW_ITEMS, out);
+}
 
 METHOD(d_get)
 {
@@ -131,7 +140,10 @@ METHOD(i_bit_count)
     return TT_OK;
 }
 
-METHOD(n_conjugate) { return tt_jpos(r, v, out); }
+METHOD(n_conjugate)
+{
+    return tt_jpos(r, v, out);
+}
 
 METHOD(f_is_integer)
 {
@@ -201,26 +213,23 @@ METHOD(cycler_reset)
 }
 
 static const jbuiltin dict_methods[] = {
-    {"keys", "", d_keys},   {"values", "", d_values},         {"items", "", d_items},
-    {"copy", "", d_copy},   {"get", "/key /default?", d_get}, {"fromkeys", NULL, NULL},
+    {"keys", "", d_keys}, {"values", "", d_values},         {"items", "", d_items},
+    {"copy", "", d_copy}, {"get", "/key /default?", d_get}, {"fromkeys", NULL, NULL},
     {NULL, NULL, NULL}};
 
-static const jbuiltin list_methods[] = {{"count", "/value", l_count},
-                                        {"index", "/value /start? /stop?", l_index},
-                                        {"copy", "", l_copy},
-                                        {"pop", "/index?", l_pop},
-                                        {"clear", "", l_clear},
-                                        {NULL, NULL, NULL}};
+static const jbuiltin list_methods[] = {
+    {"count", "/value", l_count}, {"index", "/value /start? /stop?", l_index},
+    {"copy", "", l_copy},         {"pop", "/index?", l_pop},
+    {"clear", "", l_clear},       {NULL, NULL, NULL}};
 
-static const jbuiltin tuple_methods[] = {{"count", "/value", l_count},
-                                         {"index", "/value /start? /stop?", l_index},
-                                         {NULL, NULL, NULL}};
+static const jbuiltin tuple_methods[] = {
+    {"count", "/value", l_count}, {"index", "/value /start? /stop?", l_index}, {NULL, NULL, NULL}};
 
 static const jbuiltin range_methods[] = {
     {"count", "/value", r_count}, {"index", "/value", r_index}, {NULL, NULL, NULL}};
 
-static const jbuiltin view_methods[] = {{"isdisjoint", NULL, NULL}, {"mapping", NULL, NULL},
-                                        {NULL, NULL, NULL}};
+static const jbuiltin view_methods[] = {
+    {"isdisjoint", NULL, NULL}, {"mapping", NULL, NULL}, {NULL, NULL, NULL}};
 
 static const jbuiltin int_methods[] = {{"bit_length", "", i_bit_length},
                                        {"bit_count", "", i_bit_count},
@@ -230,12 +239,10 @@ static const jbuiltin int_methods[] = {{"bit_length", "", i_bit_length},
                                        {"from_bytes", NULL, NULL},
                                        {NULL, NULL, NULL}};
 
-static const jbuiltin float_methods[] = {{"is_integer", "", f_is_integer},
-                                         {"conjugate", "", n_conjugate},
-                                         {"as_integer_ratio", NULL, NULL},
-                                         {"hex", NULL, NULL},
-                                         {"fromhex", NULL, NULL},
-                                         {NULL, NULL, NULL}};
+static const jbuiltin float_methods[] = {
+    {"is_integer", "", f_is_integer}, {"conjugate", "", n_conjugate},
+    {"as_integer_ratio", NULL, NULL}, {"hex", NULL, NULL},
+    {"fromhex", NULL, NULL},          {NULL, NULL, NULL}};
 
 static const jbuiltin loop_methods[] = {
     {"cycle", NULL, loop_cycle}, {"changed", NULL, loop_changed}, {NULL, NULL, NULL}};

@@ -44,10 +44,19 @@ static tt_status cased(jrun *r, jval v, jcase how, jval *out)
     return markup_like(v, out);
 }
 
-METHOD(s_lower) { return cased(r, v, JCASE_LOWER, out); }
-METHOD(s_upper) { return cased(r, v, JCASE_UPPER, out); }
+METHOD(s_lower)
+{
+    return cased(r, v, JCASE_LOWER, out);
+}
+METHOD(s_upper)
+{
+    return cased(r, v, JCASE_UPPER, out);
+}
 
-METHOD(s_casefold) { return tt_jstr_case(r, v.s, JCASE_FOLD, out); }
+METHOD(s_casefold)
+{
+    return tt_jstr_case(r, v.s, JCASE_FOLD, out);
+}
 
 METHOD(s_title)
 {
@@ -77,9 +86,18 @@ static tt_status strip(jrun *r, jval v, jval *a, bool left, bool right, jval *ou
     return markup_like(v, out);
 }
 
-METHOD(s_strip) { return strip(r, v, a, true, true, out); }
-METHOD(s_lstrip) { return strip(r, v, a, true, false, out); }
-METHOD(s_rstrip) { return strip(r, v, a, false, true, out); }
+METHOD(s_strip)
+{
+    return strip(r, v, a, true, true, out);
+}
+METHOD(s_lstrip)
+{
+    return strip(r, v, a, true, false, out);
+}
+METHOD(s_rstrip)
+{
+    return strip(r, v, a, false, true, out);
+}
 
 static bool prefix_of(const jstr *s, const jstr *x)
 {
@@ -165,10 +183,22 @@ static tt_status find_or(jrun *r, jval v, jval *a, bool last, bool must, jval *o
     return TT_OK;
 }
 
-METHOD(s_find) { return find_or(r, v, a, false, false, out); }
-METHOD(s_rfind) { return find_or(r, v, a, true, false, out); }
-METHOD(s_index) { return find_or(r, v, a, false, true, out); }
-METHOD(s_rindex) { return find_or(r, v, a, true, true, out); }
+METHOD(s_find)
+{
+    return find_or(r, v, a, false, false, out);
+}
+METHOD(s_rfind)
+{
+    return find_or(r, v, a, true, false, out);
+}
+METHOD(s_index)
+{
+    return find_or(r, v, a, false, true, out);
+}
+METHOD(s_rindex)
+{
+    return find_or(r, v, a, true, true, out);
+}
 
 METHOD(s_count)
 {
@@ -216,8 +246,14 @@ static tt_status affix(jrun *r, jval v, jval *a, bool suffix, jval *out)
     return TT_OK;
 }
 
-METHOD(s_startswith) { return affix(r, v, a, false, out); }
-METHOD(s_endswith) { return affix(r, v, a, true, out); }
+METHOD(s_startswith)
+{
+    return affix(r, v, a, false, out);
+}
+METHOD(s_endswith)
+{
+    return affix(r, v, a, true, out);
+}
 
 METHOD(s_replace)
 {
@@ -341,13 +377,19 @@ static tt_status split(jrun *r, jval v, jval *a, bool right, jval *out)
     return TT_OK;
 }
 
-METHOD(s_split) { return split(r, v, a, false, out); }
-METHOD(s_rsplit) { return split(r, v, a, true, out); }
+METHOD(s_split)
+{
+    return split(r, v, a, false, out);
+}
+METHOD(s_rsplit)
+{
+    return split(r, v, a, true, out);
+}
 
 static bool line_end(uint32_t cp)
 {
-    return (cp >= 0x0A && cp <= 0x0D) || (cp >= 0x1C && cp <= 0x1E) || cp == 0x85 ||
-           cp == 0x2028 || cp == 0x2029;
+    return (cp >= 0x0A && cp <= 0x0D) || (cp >= 0x1C && cp <= 0x1E) || cp == 0x85 || cp == 0x2028 ||
+           cp == 0x2029;
 }
 
 tt_status tt_jstr_lines(jrun *r, jval v, bool keep, jlist **out)
@@ -398,8 +440,14 @@ static tt_status partition(jrun *r, jval v, jval *a, bool right, jval *out)
     return TT_OK;
 }
 
-METHOD(s_partition) { return partition(r, v, a, false, out); }
-METHOD(s_rpartition) { return partition(r, v, a, true, out); }
+METHOD(s_partition)
+{
+    return partition(r, v, a, false, out);
+}
+METHOD(s_rpartition)
+{
+    return partition(r, v, a, true, out);
+}
 
 METHOD(s_join)
 {
@@ -442,9 +490,18 @@ static tt_status justify(jrun *r, jval v, jval *a, char how, jval *out)
     return tt_jstr_pad(r, v, left, gap - left, fill, out);
 }
 
-METHOD(s_ljust) { return justify(r, v, a, '<', out); }
-METHOD(s_rjust) { return justify(r, v, a, '>', out); }
-METHOD(s_center) { return justify(r, v, a, '^', out); }
+METHOD(s_ljust)
+{
+    return justify(r, v, a, '<', out);
+}
+METHOD(s_rjust)
+{
+    return justify(r, v, a, '>', out);
+}
+METHOD(s_center)
+{
+    return justify(r, v, a, '^', out);
+}
 
 METHOD(s_zfill)
 {
@@ -507,14 +564,38 @@ static bool ascii(uint32_t cp)
     return cp < 0x80;
 }
 
-METHOD(s_isalpha) { return every(v, tt_jcp_alpha, false, out); }
-METHOD(s_isalnum) { return every(v, alnum, false, out); }
-METHOD(s_isascii) { return every(v, ascii, true, out); }
-METHOD(s_isdecimal) { return every(v, tt_jcp_decimal, false, out); }
-METHOD(s_isdigit) { return every(v, tt_jcp_digit, false, out); }
-METHOD(s_isnumeric) { return every(v, tt_jcp_numeric, false, out); }
-METHOD(s_isspace) { return every(v, tt_jcp_space, false, out); }
-METHOD(s_isprintable) { return every(v, tt_jcp_printable, true, out); }
+METHOD(s_isalpha)
+{
+    return every(v, tt_jcp_alpha, false, out);
+}
+METHOD(s_isalnum)
+{
+    return every(v, alnum, false, out);
+}
+METHOD(s_isascii)
+{
+    return every(v, ascii, true, out);
+}
+METHOD(s_isdecimal)
+{
+    return every(v, tt_jcp_decimal, false, out);
+}
+METHOD(s_isdigit)
+{
+    return every(v, tt_jcp_digit, false, out);
+}
+METHOD(s_isnumeric)
+{
+    return every(v, tt_jcp_numeric, false, out);
+}
+METHOD(s_isspace)
+{
+    return every(v, tt_jcp_space, false, out);
+}
+METHOD(s_isprintable)
+{
+    return every(v, tt_jcp_printable, true, out);
+}
 
 METHOD(s_isidentifier)
 {
@@ -556,7 +637,10 @@ METHOD(s_istitle)
     return TT_OK;
 }
 
-METHOD(s_format) { return tt_jformat(r, v, raw, out); }
+METHOD(s_format)
+{
+    return tt_jformat(r, v, raw, out);
+}
 
 METHOD(s_format_map)
 {

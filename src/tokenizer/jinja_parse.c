@@ -483,22 +483,14 @@ static tt_status parse_statement(jparser *p, jnode **out)
     static const struct {
         const char *name;
         tt_status (*parse)(jparser *p, jnode **out);
-    } tags[] = {{"for", parse_for},
-                {"if", parse_if},
-                {"set", parse_set},
-                {"macro", parse_macro},
-                {"call", parse_call_block},
-                {"filter", parse_filter_block},
-                {"with", parse_with},
-                {"block", parse_block},
-                {"print", parse_print},
-                {"break", parse_break},
-                {"continue", parse_break},
-                {"generation", parse_generation},
-                {"include", parse_refused},
-                {"import", parse_refused},
-                {"from", parse_refused},
-                {"extends", parse_refused},
+    } tags[] = {{"for", parse_for},           {"if", parse_if},
+                {"set", parse_set},           {"macro", parse_macro},
+                {"call", parse_call_block},   {"filter", parse_filter_block},
+                {"with", parse_with},         {"block", parse_block},
+                {"print", parse_print},       {"break", parse_break},
+                {"continue", parse_break},    {"generation", parse_generation},
+                {"include", parse_refused},   {"import", parse_refused},
+                {"from", parse_refused},      {"extends", parse_refused},
                 {"autoescape", parse_refused}};
     J_TRY(tt_jp_enter(p));
     if (p->t->type != JTOK_NAME)

@@ -132,8 +132,7 @@ static bool tuple_end(const jparser *p, jstop stop)
     }
 }
 
-tt_status tt_jp_tuple(jparser *p, bool simplified, bool cond, jstop stop, bool parens,
-                      jnode **out)
+tt_status tt_jp_tuple(jparser *p, bool simplified, bool cond, jstop stop, bool parens, jnode **out)
 {
     jnode *n = NULL, *item = NULL;
     bool is_tuple = false;
@@ -404,10 +403,10 @@ static tt_status parse_test(jparser *p, jnode *subject, jnode **out)
     *out = n;
     if (!negated)
         return TT_OK;
-    J_TRY(tt_jp_node(p, JN_NOT, line, &not));
-    not->a = n;
-    *out = not;
-    return tt_jp_done(p, not);
+    J_TRY(tt_jp_node(p, JN_NOT, line, &not ));
+    not ->a = n;
+    *out = not ;
+    return tt_jp_done(p, not );
 }
 
 static tt_status parse_filter_expr(jparser *p, jnode **node)

@@ -30,8 +30,7 @@ tt_status tt_jp_unexpected(jparser *p);
 tt_status tt_jp_enter(jparser *p); /* pair with p->depth-- */
 
 tt_status tt_jp_expression(jparser *p, bool cond, jnode **out);
-tt_status tt_jp_tuple(jparser *p, bool simplified, bool cond, jstop stop, bool parens,
-                      jnode **out);
+tt_status tt_jp_tuple(jparser *p, bool simplified, bool cond, jstop stop, bool parens, jnode **out);
 tt_status tt_jp_filter(jparser *p, jnode *subject, bool inline_start, jnode **out);
 
 #endif

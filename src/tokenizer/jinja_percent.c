@@ -7,7 +7,7 @@ typedef struct percent {
     jrun *r;
     tt_buf b;
     const char *p, *end;
-    jval args;          /* what is left to take from: a tuple, or one value */
+    jval args;           /* what is left to take from: a tuple, or one value */
     int64_t next, count; /* count -1: one value, taken when next reaches -1 */
     bool mapping, escape;
 } percent;
@@ -168,7 +168,10 @@ static tt_status put_int(percent *f, jspec s, jval v)
         digits = padded;
         n += zeros;
     }
-    const char *prefix = !s.alternate || decimal ? "" : base == 8 ? "0o" : s.type == 'x' ? "0x" : "0X";
+    const char *prefix = !s.alternate || decimal ? ""
+                         : base == 8             ? "0o"
+                         : s.type == 'x'         ? "0x"
+                                                 : "0X";
     tt_jlay_number(&f->b, &s, i < 0, prefix, digits, n);
     return TT_OK;
 }
@@ -227,8 +230,13 @@ static tt_status run(percent *f, jval whole)
 
 tt_status tt_jpercent(jrun *r, jval fmt, jval args, jval *out)
 {
-    percent f = {.r = r, .p = fmt.s->p, .end = fmt.s->p + fmt.s->n, .args = args, .next = -2,
-                 .count = -1, .escape = (fmt.flag & J_MARKUP) != 0};
+    percent f = {.r = r,
+                 .p = fmt.s->p,
+                 .end = fmt.s->p + fmt.s->n,
+                 .args = args,
+                 .next = -2,
+                 .count = -1,
+                 .escape = (fmt.flag & J_MARKUP) != 0};
     if (args.type == JT_TUPLE) {
         f.next = 0;
         f.count = args.list->n;

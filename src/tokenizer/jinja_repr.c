@@ -135,8 +135,8 @@ static void repr_str(tt_buf *b, const jstr *s, bool ascii)
     tt_buf_putc(b, quote);
 }
 
-static tt_status repr_items(jrun *r, tt_buf *b, const jlist *l, const char *open,
-                            const char *close, bool ascii)
+static tt_status repr_items(jrun *r, tt_buf *b, const jlist *l, const char *open, const char *close,
+                            bool ascii)
 {
     tt_buf_puts(b, open);
     for (uint32_t i = 0; i < l->n; i++) {

@@ -297,8 +297,7 @@ static bool in_set(uint32_t cp, const jstr *chars)
     return false;
 }
 
-tt_status tt_jstr_strip(jrun *r, const jstr *s, const jstr *chars, bool left, bool right,
-                        jval *out)
+tt_status tt_jstr_strip(jrun *r, const jstr *s, const jstr *chars, bool left, bool right, jval *out)
 {
     const char *p = s->p, *end = s->p + s->n;
     uint64_t per_char = chars == NULL ? 1 : 1 + chars->n;

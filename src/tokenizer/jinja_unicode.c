@@ -88,8 +88,8 @@ bool tt_jcp_numeric(uint32_t cp)
 /* Lower case by property though not by category: modifier letters and the like. */
 static bool other_lower(uint32_t cp)
 {
-    return cp == 0xAA || cp == 0xBA || (cp >= 0x2B0 && cp <= 0x2B8) || cp == 0x2C0 ||
-           cp == 0x2C1 || (cp >= 0x2E0 && cp <= 0x2E4) || cp == 0x345 || cp == 0x37A ||
+    return cp == 0xAA || cp == 0xBA || (cp >= 0x2B0 && cp <= 0x2B8) || cp == 0x2C0 || cp == 0x2C1 ||
+           (cp >= 0x2E0 && cp <= 0x2E4) || cp == 0x345 || cp == 0x37A ||
            (cp >= 0x1D2C && cp <= 0x1D6A) || cp == 0x1D78 || (cp >= 0x1D9B && cp <= 0x1DBF) ||
            cp == 0x2071 || cp == 0x207F || (cp >= 0x2090 && cp <= 0x209C) ||
            (cp >= 0x2170 && cp <= 0x217F) || (cp >= 0x24D0 && cp <= 0x24E9) || cp == 0x2C7C ||
@@ -292,8 +292,8 @@ static unsigned fold(uint32_t cp, uint32_t out[4])
 {
     utf8proc_int32_t dst[4];
     int boundary = 0;
-    utf8proc_ssize_t n = utf8proc_decompose_char((utf8proc_int32_t)cp, dst, 4, UTF8PROC_CASEFOLD,
-                                                 &boundary);
+    utf8proc_ssize_t n =
+        utf8proc_decompose_char((utf8proc_int32_t)cp, dst, 4, UTF8PROC_CASEFOLD, &boundary);
     if (n < 1 || n > 4) {
         out[0] = cp;
         return 1;

@@ -7,16 +7,16 @@
 const char *tt_jtype_name(jval v)
 {
     static const char *const names[] = {
-        [JT_MISSING] = "missing",    [JT_UNDEF] = "Undefined",
-        [JT_NONE] = "NoneType",      [JT_BOOL] = "bool",
-        [JT_INT] = "int",            [JT_FLOAT] = "float",
-        [JT_STR] = "str",            [JT_LIST] = "list",
-        [JT_TUPLE] = "tuple",        [JT_DICT] = "dict",
-        [JT_VIEW] = "dict view",     [JT_RANGE] = "range",
-        [JT_ITER] = "iterator",      [JT_NAMESPACE] = "Namespace",
-        [JT_MACRO] = "Macro",        [JT_FUNC] = "function",
-        [JT_METHOD] = "method",      [JT_LOOP] = "LoopContext",
-        [JT_CYCLER] = "Cycler",      [JT_JOINER] = "Joiner",
+        [JT_MISSING] = "missing", [JT_UNDEF] = "Undefined",
+        [JT_NONE] = "NoneType",   [JT_BOOL] = "bool",
+        [JT_INT] = "int",         [JT_FLOAT] = "float",
+        [JT_STR] = "str",         [JT_LIST] = "list",
+        [JT_TUPLE] = "tuple",     [JT_DICT] = "dict",
+        [JT_VIEW] = "dict view",  [JT_RANGE] = "range",
+        [JT_ITER] = "iterator",   [JT_NAMESPACE] = "Namespace",
+        [JT_MACRO] = "Macro",     [JT_FUNC] = "function",
+        [JT_METHOD] = "method",   [JT_LOOP] = "LoopContext",
+        [JT_CYCLER] = "Cycler",   [JT_JOINER] = "Joiner",
     };
     return names[v.type];
 }
@@ -394,8 +394,8 @@ static tt_status order_lists(jrun *r, int op, const jlist *a, const jlist *b, bo
 
 tt_status tt_jorder(jrun *r, int op, jval a, jval b, bool *yes)
 {
-    static const char *const names[] = {[JTOK_LT] = "<", [JTOK_LTEQ] = "<=", [JTOK_GT] = ">",
-                                        [JTOK_GTEQ] = ">="};
+    static const char *const names[] = {
+        [JTOK_LT] = "<", [JTOK_LTEQ] = "<=", [JTOK_GT] = ">", [JTOK_GTEQ] = ">="};
     if (numeric(a) && numeric(b)) {
         int c = tt_jnum_cmp(a, b);
         *yes = c != 2 && by_sign(op, c);

@@ -106,6 +106,32 @@ static void ranks_decide_and_ties_go_left(void **state)
     tt_tokenizer_close(&tok);
 }
 
+/* Pieces beyond 64 bytes take another way to the same merges. */
+static void long_pieces_merge_as_short_ones(void **state)
+{
+    tt_tokenizer *tok = make(DOC("[]", "", "", "{\"a\":0,\"aa\":1,\"aaa\":2,\"b\":3,\"ab\":4}",
+                                 "[\"a a\",\"aa a\",\"a b\"]"));
+    for (size_t n = 2; n < 300; n += 1 + n / 40) {
+        char text[300];
+        uint32_t want[300];
+        size_t m = 0;
+        memset(text, 'a', n);
+        text[n - 1] = 'b';
+        text[n] = '\0';
+        /* pairs from the left; an odd one joins the pair before it, by rank before the b */
+        for (size_t left = n - 1; left >= 2; left -= 2)
+            want[m++] = 1;
+        if (n % 2 == 0 && m > 0)
+            want[m - 1] = 2;
+        else if (n % 2 == 0)
+            want[m++] = 4;
+        if (n > 2)
+            want[m++] = 3;
+        expect_ids(tok, text, false, m, want);
+    }
+    tt_tokenizer_close(&tok);
+}
+
 static void added_tokens_are_found_when_asked(void **state)
 {
     tt_tokenizer *tok =
@@ -472,6 +498,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(spellings_and_orders_are_equal),
         cmocka_unit_test(ranks_decide_and_ties_go_left),
+        cmocka_unit_test(long_pieces_merge_as_short_ones),
         cmocka_unit_test(added_tokens_are_found_when_asked),
         cmocka_unit_test(config_may_name_more_added_tokens),
         cmocka_unit_test(broken_files_are_refused),

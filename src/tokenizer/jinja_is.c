@@ -20,21 +20,66 @@ static tt_status modulo_is(jrun *r, jval v, jval by, jval want, jval *out)
     return yes_no(out, eq);
 }
 
-TEST(t_odd) { return modulo_is(r, v, J_INT(2), J_INT(1), out); }
-TEST(t_even) { return modulo_is(r, v, J_INT(2), J_INT(0), out); }
-TEST(t_divisibleby) { return modulo_is(r, v, a[0], J_INT(0), out); }
-TEST(t_defined) { return yes_no(out, v.type != JT_UNDEF); }
-TEST(t_undefined) { return yes_no(out, v.type == JT_UNDEF); }
-TEST(t_none) { return yes_no(out, v.type == JT_NONE); }
-TEST(t_boolean) { return yes_no(out, v.type == JT_BOOL); }
-TEST(t_false) { return yes_no(out, v.type == JT_BOOL && !v.b); }
-TEST(t_true) { return yes_no(out, v.type == JT_BOOL && v.b); }
-TEST(t_integer) { return yes_no(out, v.type == JT_INT); }
-TEST(t_float) { return yes_no(out, v.type == JT_FLOAT); }
-TEST(t_string) { return yes_no(out, v.type == JT_STR); }
-TEST(t_mapping) { return yes_no(out, v.type == JT_DICT); }
-TEST(t_iterable) { return yes_no(out, tt_jiterable(v)); }
-TEST(t_escaped) { return yes_no(out, v.type == JT_STR && (v.flag & J_MARKUP)); }
+TEST(t_odd)
+{
+    return modulo_is(r, v, J_INT(2), J_INT(1), out);
+}
+TEST(t_even)
+{
+    return modulo_is(r, v, J_INT(2), J_INT(0), out);
+}
+TEST(t_divisibleby)
+{
+    return modulo_is(r, v, a[0], J_INT(0), out);
+}
+TEST(t_defined)
+{
+    return yes_no(out, v.type != JT_UNDEF);
+}
+TEST(t_undefined)
+{
+    return yes_no(out, v.type == JT_UNDEF);
+}
+TEST(t_none)
+{
+    return yes_no(out, v.type == JT_NONE);
+}
+TEST(t_boolean)
+{
+    return yes_no(out, v.type == JT_BOOL);
+}
+TEST(t_false)
+{
+    return yes_no(out, v.type == JT_BOOL && !v.b);
+}
+TEST(t_true)
+{
+    return yes_no(out, v.type == JT_BOOL && v.b);
+}
+TEST(t_integer)
+{
+    return yes_no(out, v.type == JT_INT);
+}
+TEST(t_float)
+{
+    return yes_no(out, v.type == JT_FLOAT);
+}
+TEST(t_string)
+{
+    return yes_no(out, v.type == JT_STR);
+}
+TEST(t_mapping)
+{
+    return yes_no(out, v.type == JT_DICT);
+}
+TEST(t_iterable)
+{
+    return yes_no(out, tt_jiterable(v));
+}
+TEST(t_escaped)
+{
+    return yes_no(out, v.type == JT_STR && (v.flag & J_MARKUP));
+}
 
 TEST(t_number)
 {
@@ -66,8 +111,14 @@ static tt_status cased(jrun *r, jval v, bool upper, jval *out)
     return yes_no(out, found);
 }
 
-TEST(t_lower) { return cased(r, v, false, out); }
-TEST(t_upper) { return cased(r, v, true, out); }
+TEST(t_lower)
+{
+    return cased(r, v, false, out);
+}
+TEST(t_upper)
+{
+    return cased(r, v, true, out);
+}
 
 TEST(t_filter)
 {
@@ -118,10 +169,22 @@ static tt_status ordered(jrun *r, int op, jval v, jval other, jval *out)
     return yes_no(out, yes);
 }
 
-TEST(t_gt) { return ordered(r, JTOK_GT, v, a[0], out); }
-TEST(t_ge) { return ordered(r, JTOK_GTEQ, v, a[0], out); }
-TEST(t_lt) { return ordered(r, JTOK_LT, v, a[0], out); }
-TEST(t_le) { return ordered(r, JTOK_LTEQ, v, a[0], out); }
+TEST(t_gt)
+{
+    return ordered(r, JTOK_GT, v, a[0], out);
+}
+TEST(t_ge)
+{
+    return ordered(r, JTOK_GTEQ, v, a[0], out);
+}
+TEST(t_lt)
+{
+    return ordered(r, JTOK_LT, v, a[0], out);
+}
+TEST(t_le)
+{
+    return ordered(r, JTOK_LTEQ, v, a[0], out);
+}
 
 static const jbuiltin tests[] = {{"odd", "", t_odd},
                                  {"even", "", t_even},
