@@ -371,6 +371,7 @@ static void store_tree(const tree_file *t)
 static bool information_only(const char *where)
 {
     static const char *const keys[] = {"without manifest/files/tokenizer/",
+                                       "without manifest/source/files/",
                                        "altered manifest/writer",
                                        "altered manifest/model_id",
                                        "altered manifest/source/",
