@@ -121,7 +121,7 @@ typedef struct tt_model_options {
         expert_slots; /* mean number of expert slots a layer; 0: as many as the budget allows */
     uint64_t
         ram_budget;    /* bytes for the whole process; 0: from cgroup limits and available memory */
-    float yarn_factor; /* 0: as the model says; > 1: YaRN with this factor */
+    float yarn_factor; /* 0: as the model says; 1: none; > 1: YaRN with this factor */
     bool verify_reads; /* check every expert's CRC-32C on every read */
     uint64_t reserved[8];
 } tt_model_options;
