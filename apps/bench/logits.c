@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "base/json.h"
-#include "bench.h"
+#include "bench/bench.h"
 #include "format/safetensors.h"
 
 #define MOST_JSON (64 * TT_MIB)

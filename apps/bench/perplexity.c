@@ -8,7 +8,7 @@
 #include <stdlib.h>
 
 #include "base/file.h"
-#include "bench.h"
+#include "bench/bench.h"
 
 #define MOST_TEXT (256 * TT_MIB)
 

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "bench.h"
+#include "bench/bench.h"
 
 #define MOST_REPEATS 1000
 

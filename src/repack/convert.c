@@ -11,8 +11,8 @@
 /* Checkpoint and install are little-endian; bulk values are moved as they lie in memory. */
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "bulk data is moved as it lies");
 
-#define CHUNK_VALUES ((uint64_t)4 << 20)  /* 16 MiB of f32 */
-#define SIDE_BYTES   ((uint64_t)64 << 20) /* scales and biases held back while words are written */
+#define CHUNK_VALUES ((uint64_t)4 << 20) /* 16 MiB of f32 */
+#define SIDE_FACTOR  16u /* bytes of scales and biases held back for every value of a chunk */
 
 struct tt_converter {
     const tt_safetensors *st;
@@ -237,7 +237,7 @@ static tt_status encode_tensor(const job *j, const tt_index_entry *e, tt_emit *o
     uint16_t *side = NULL;
     size_t half = e->scales_bytes / 2;
     tt_status st;
-    if (2 * e->scales_bytes <= SIDE_BYTES && (side = malloc(2 * e->scales_bytes)) == NULL)
+    if (2 * e->scales_bytes <= SIDE_FACTOR * j->c->chunk && (side = malloc(2 * e->scales_bytes)) == NULL)
         return tt_fail(err, TT_ERR_NOMEM, "out of memory for the scales of %s", e->name);
     TT_GOTO(tt_emit_pad(out, e->offset, err), out);
     TT_GOTO(encode_pass(j, WORDS, side, side != NULL ? side + half : NULL, out, err), out);

@@ -173,8 +173,14 @@ tt_status tt_target_publish(tt_target *t, tt_error *err)
 
 void tt_target_drop(tt_target *t)
 {
-    if (t->partial[0] != '\0' && tt_dir_remove(t->partial, NULL) != TT_OK) {
-        /* Nothing more can be done; the next conversion tries again. */
+    char manifest[TT_MAX_PATH];
+    if (t->partial[0] != '\0') {
+        /* Without its manifest it is no install, wherever the removal is interrupted. What cannot be
+         * removed is left to the next conversion. */
+        if (tt_path_join(manifest, t->partial, TT_MANIFEST_NAME, NULL) == TT_OK)
+            unlink(manifest);
+        if (tt_dir_remove(t->partial, NULL) != TT_OK)
+            errno = 0;
     }
     t->partial[0] = '\0';
     if (t->lock >= 0)

@@ -7,7 +7,7 @@ flags() { grep -oE -- '(^|[^A-Za-z0-9-])--[a-z][a-z0-9-]*' | sed 's/.*--/--/' | 
 
 # Words of the command list in --help, for programs that have commands.
 commands() { # program
-    "$1" --help | sed -n '/^[Cc]ommands/,/^$/p' | grep -oE '^  [a-z]+' | tr -d ' '
+    "$1" --help | sed -n '/Commands:$/,/^$/p' | grep -oE '^  [a-z]+' | tr -d ' '
 }
 
 compare() { # what, text A, where A is from, text B, where B is from

@@ -54,7 +54,7 @@ make -s BUILD="$build" "$program" || broken "building $program"
 node "$here/generate.mjs" golden "$work/golden" || broken "the generator"
 node "$here/generate.mjs" extra "$work/extra" || broken "the generator"
 
-for file in strings.txt tales.ids qwen3.ids decode.txt variants.json; do
+for file in strings.txt tales.ids qwen3.ids decode.txt variants.json unicode.json; do
     if cmp -s "$work/golden/$file" "$golden/$file"; then
         passed=$((passed + 1))
     else
