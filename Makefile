@@ -43,7 +43,7 @@ WARN    := -Wall -Wextra $(WERROR) -Wshadow -Wstrict-prototypes -Wmissing-protot
 CFLAGS  ?= -O2 -g
 BASE_CFLAGS := -std=gnu11 -D_GNU_SOURCE -fPIC -fvisibility=hidden -ffp-contract=off -fno-strict-aliasing \
                -Iinclude -Isrc $(PKG_CFLAGS) $(CPPFLAGS)
-ALL_CFLAGS  := $(BASE_CFLAGS) $(CFLAGS) $(WARN) $(SAN) -MMD -MP
+ALL_CFLAGS  := $(BASE_CFLAGS) $(CFLAGS) $(WARN) -MMD -MP
 ALL_LDFLAGS := $(LDFLAGS) $(SAN)
 
 # The instruction set of a file follows from its name; every other file is plain for the machine's ABI.
@@ -52,6 +52,8 @@ ISA_avx2   := -mavx2 -mfma -mf16c
 ISA_avx512 := $(ISA_avx2) -mavx512f -mavx512bw -mavx512vl -mavx512dq
 ISA_vnni   := $(ISA_avx512) -mavx512vnni
 isa_of = $(if $(filter %avx2.c,$(1)),$(ISA_avx2))$(if $(filter %avx512.c,$(1)),$(ISA_avx512))$(if $(filter %vnni.c,$(1)),$(ISA_vnni))
+# Fuzzers feed parsers, not kernels: instrumented for them, a kernel file takes a minute to compile.
+san_of = $(if $(and $(FUZZING),$(filter %avx2.c %avx512.c %vnni.c,$(1))),,$(SAN))
 
 # ---- what there is ----
 
@@ -76,7 +78,7 @@ LIBS_cli    := -ledit
 BINS := $(foreach p,$(PROGRAMS),$(BUILD)/bin/$(or $(NAME_$(p)),$(error apps/$(p) has no NAME_$(p) in the Makefile)))
 APP_OBJ := $(patsubst %.c,$(BUILD)/obj/%.o,$(wildcard $(PROGRAMS:%=apps/%/*.c)))
 
-TEST_SRC := $(sort $(shell find tests -name '*_test.c' 2>/dev/null))
+TEST_SRC := $(sort $(shell find tests -name node_modules -prune -o -name '*_test.c' -print 2>/dev/null))
 TEST_BIN := $(TEST_SRC:%.c=$(BUILD)/%)
 SUPPORT_OBJ := $(patsubst %.c,$(BUILD)/obj/%.o,$(wildcard tests/support/*.c))
 
@@ -119,7 +121,7 @@ help:
 
 # Changes when compiler or flags change, and everything is built again then.
 STAMP := $(BUILD)/flags
-STAMP_TEXT := $(CC) $(ALL_CFLAGS) $(ISA_vnni) $(ALL_LDFLAGS) $(LIBS)
+STAMP_TEXT := $(CC) $(ALL_CFLAGS) $(SAN) $(ISA_vnni) $(ALL_LDFLAGS) $(LIBS)
 $(STAMP): FORCE
 	@pkg-config --exists $(PKGS) libedit || { echo 'Libraries are missing. Run: tools/install-deps' >&2; exit 1; }
 	@mkdir -p $(@D)
@@ -128,7 +130,7 @@ $(STAMP): FORCE
 
 $(BUILD)/obj/%.o: %.c $(STAMP)
 	@mkdir -p $(@D)
-	$(call say,CC,$<)$(CC) $(ALL_CFLAGS) $(EXTRA) $(call isa_of,$<) -c $< -o $@
+	$(call say,CC,$<)$(CC) $(ALL_CFLAGS) $(call san_of,$<) $(EXTRA) $(call isa_of,$<) -c $< -o $@
 
 # Programs and tests may include the headers of a program; the library may not.
 $(BUILD)/obj/apps/%.o $(BUILD)/obj/tests/%.o: EXTRA := -Iapps -Itests
@@ -182,7 +184,7 @@ $(BUILD)/tests/fuzz/fuzz_%_replay: $(BUILD)/obj/tests/fuzz/fuzz_%.o $(BUILD)/obj
 FUZZ_SAN := -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
 fuzz-programs:
 	$(Q)[ -n '$(CLANG)' ] || { echo 'No clang, so no fuzzing. For it: tools/install-deps --fuzz'; exit 0; }; \
-	  $(MAKE) BUILD=$(FUZZ_BUILD) CC=$(notdir $(CLANG)) CFLAGS='-O1 -g' SAN='$(FUZZ_SAN)' \
+	  $(MAKE) BUILD=$(FUZZ_BUILD) FUZZING=1 CC=$(notdir $(CLANG)) CFLAGS='-O1 -g' SAN='$(FUZZ_SAN)' \
 	    $(FUZZ_SRC:tests/fuzz/%.c=$(FUZZ_BUILD)/bin/%) fuzz-done
 fuzz-done:
 	@true
@@ -202,7 +204,9 @@ demo:
 
 # Everything that is built, then everything that is run; the runner's line is the last one.
 test-programs: all tests man
-RUN := BUILD=$(BUILD) CC='$(CC)' CXX='$(CXX)' MAKEFLAGS= tests/run --jobs $(JOBS)
+# Tests that call make build with the same flags; without MAKEFLAGS they start with jobs of their own.
+RUN := BUILD=$(BUILD) CC='$(CC)' CXX='$(CXX)' CFLAGS='$(CFLAGS)' CPPFLAGS='$(CPPFLAGS)' LDFLAGS='$(LDFLAGS)' \
+       WERROR='$(WERROR)' MAKEFLAGS= MAKELEVEL=0 tests/run --jobs $(JOBS)
 check:
 	$(Q)$(MAKE) BUILD=$(BUILD) test-programs
 	$(Q)$(MAKE) fuzz-programs
@@ -213,8 +217,7 @@ SAN_CFLAGS := -O1 -g -fno-omit-frame-pointer
 define sanitized
 check-$(1):
 	$$(Q)$$(MAKE) BUILD=build/$(1) CFLAGS='$$(SAN_CFLAGS)' SAN='$(2)' test-programs
-	$$(Q)$(3) TEST_TIMEOUT=1800 BUILD=build/$(1) CC='$$(CC)' CXX='$$(CXX)' MAKEFLAGS= \
-	    tests/run --no-fuzz --jobs $$(JOBS) $$(TESTS)
+	$$(Q)$(3) TEST_TIMEOUT=1800 SANITIZED=1 $$(subst BUILD=$$(BUILD),BUILD=build/$(1),$$(RUN)) --no-fuzz $$(TESTS)
 endef
 $(eval $(call sanitized,asan,-fsanitize=address,ASAN_OPTIONS=detect_stack_use_after_return=1:strict_string_checks=1))
 $(eval $(call sanitized,ubsan,-fsanitize=undefined -fno-sanitize-recover=all,UBSAN_OPTIONS=print_stacktrace=1))
@@ -225,7 +228,7 @@ check-fuzz:
 	$(Q)$(MAKE) fuzz-programs
 	$(Q)REQUIRE_FUZZ=1 FUZZ_SECONDS=$(FUZZ_SECONDS) FUZZ_BIN=$(FUZZ_BUILD)/bin $(RUN) --fuzz $(TESTS)
 
-check-clients: all
+check-clients: all tests
 	$(Q)TEST_TIMEOUT=1200 $(RUN) --clients $(TESTS)
 
 check-long: test-programs
@@ -233,7 +236,7 @@ check-long: test-programs
 
 # ---- lint ----
 
-C_FILES := $(sort $(shell find include src apps tests examples lab -name '*.[ch]' 2>/dev/null))
+C_FILES := $(sort $(shell find include src apps tests examples lab -name node_modules -prune -o -name '*.[ch]' -print 2>/dev/null))
 lint: $(BUILD)/compile_commands.json
 	$(Q)CC='$(CC)' CXX='$(CXX)' tools/check_layers
 	$(Q)BUILD=$(BUILD) tools/lint $(C_FILES)

@@ -121,7 +121,7 @@ typedef struct tt_model_options {
         expert_slots; /* mean number of expert slots a layer; 0: as many as the budget allows */
     uint64_t
         ram_budget;    /* bytes for the whole process; 0: from cgroup limits and available memory */
-    float yarn_factor; /* 0: as the model says; > 1: YaRN with this factor */
+    float yarn_factor; /* 0: as the model says; 1: none; up to 64: YaRN with this factor */
     bool verify_reads; /* check every expert's CRC-32C on every read */
     uint64_t reserved[8];
 } tt_model_options;
@@ -219,7 +219,9 @@ TT_API TT_MUST_CHECK tt_status tt_session_sync(tt_session *session, const uint32
                                                const tt_prefill_options *opts, size_t *reused,
                                                tt_error *err);
 
-/* Appends one token and computes the logits after it. TT_ERR_CONTEXT when the context is full. */
+/* Appends one token and computes the logits after it. TT_ERR_CONTEXT when the context is full. A
+ * step that fails while it computes leaves the session where it can be rewound to at once: its
+ * present length for models without recurrent layers, otherwise the end of the last prompt or 0. */
 TT_API TT_MUST_CHECK tt_status tt_session_decode(tt_session *session, uint32_t id, tt_error *err);
 
 /* Logits [vocab_size] after the last token; NULL when there are none. Valid until the next call on
@@ -335,14 +337,18 @@ typedef struct tt_chat_options {
     tt_thinking thinking;      /* default: enable_thinking is left undefined for the template */
     bool no_generation_prompt; /* true: end after the last message */
     const char *extra_json;    /* JSON object merged into the template's variables, or NULL */
-    uint64_t reserved[4];
+    int64_t now; /* what the template's strftime_now() shows: seconds since 1970-01-01 00:00 of the
+                    wall clock to be shown (add the zone's offset); 0: the present time in UTC */
+    uint64_t reserved[3];
 } tt_chat_options;
 
 /* Whether the tokenizer's directory holds a chat template. */
 TT_API bool tt_tokenizer_has_template(const tt_tokenizer *tok);
 /* Renders messages (JSON array of {role, content, ...}) through the model's own template,
  * sandboxed. *text is allocated. TT_ERR_NOT_FOUND names the missing template file; TT_ERR_TEMPLATE
- * carries the template's own error. */
+ * carries the template's own error, TT_ERR_LIMIT the limit that it passed. Arguments of tool calls
+ * that are JSON text, as the OpenAI API has them, are handed to the template as objects. An empty
+ * list of tools is none. */
 TT_API TT_MUST_CHECK tt_status tt_chat_render(const tt_tokenizer *tok, const char *messages_json,
                                               const tt_chat_options *opts, char **text, size_t *len,
                                               tt_error *err);
@@ -350,8 +356,9 @@ TT_API TT_MUST_CHECK tt_status tt_chat_render(const tt_tokenizer *tok, const cha
 /* Splits an assistant answer in the Qwen 3.5 XML call format into reasoning, text and calls, as an
  * allocated JSON object: {"reasoning": "...", "content": "...", "tool_calls": [{"name": "...",
  * "arguments": {...}}, ...]}. `tools_json` (may be NULL) gives parameter types: strings stay raw,
- * everything else is read as JSON where it is valid. A call that is malformed stays in "content".
- */
+ * everything else is read as JSON where it is valid and of the declared type, else kept as a
+ * string. A call that is malformed or not finished stays in "content". An end-of-turn token at the
+ * end is dropped. Invalid UTF-8 is TT_ERR_FORMAT with its offset. */
 TT_API TT_MUST_CHECK tt_status tt_chat_parse(const char *text, size_t len, const char *tools_json,
                                              char **json, tt_error *err);
 

@@ -45,7 +45,7 @@ static void consider(const char *text, const char *word, const char **best, size
     size_t len = strlen(text), d = distance(text, word);
     if (len >= 3 && strncmp(text, word, len) == 0)
         d = least(d, 1);
-    if (d <= least(1 + len / 4, 3) && d < *best_distance) {
+    if (d < len && d <= least(1 + len / 4, 3) && d < *best_distance) {
         *best = word;
         *best_distance = d;
     }

@@ -96,9 +96,11 @@ static void crc_build(void)
             crc_table[t][i] = (crc_table[t - 1][i] >> 8) ^ crc_table[0][crc_table[t - 1][i] & 255];
 }
 
-static uint32_t crc_portable(uint32_t crc, const unsigned char *p, size_t n)
+uint32_t tt_crc32c_portable(uint32_t crc, const void *bytes, size_t n)
 {
+    const unsigned char *p = bytes;
     pthread_once(&crc_once, crc_build);
+    crc = ~crc;
     while (n >= 8) {
         uint32_t lo, hi;
         memcpy(&lo, p, 4);
@@ -113,7 +115,7 @@ static uint32_t crc_portable(uint32_t crc, const unsigned char *p, size_t n)
     }
     while (n-- > 0)
         crc = (crc >> 8) ^ crc_table[0][(crc ^ *p++) & 255];
-    return crc;
+    return ~crc;
 }
 
 #if defined(__x86_64__)
@@ -138,10 +140,9 @@ __attribute__((target("sse4.2"))) static uint32_t crc_sse42(uint32_t crc, const 
 
 uint32_t tt_crc32c(uint32_t crc, const void *bytes, size_t n)
 {
-    crc = ~crc;
 #if defined(__x86_64__)
     if (__builtin_cpu_supports("sse4.2"))
-        return ~crc_sse42(crc, bytes, n);
+        return ~crc_sse42(~crc, bytes, n);
 #endif
-    return ~crc_portable(crc, bytes, n);
+    return tt_crc32c_portable(crc, bytes, n);
 }

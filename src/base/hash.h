@@ -29,5 +29,7 @@ bool tt_sha256_hex_valid(const char *hex);
 
 /* CRC-32C (Castagnoli, RFC 3720 B.4) of `n` bytes continuing from `crc` (0 at the start). */
 uint32_t tt_crc32c(uint32_t crc, const void *bytes, size_t n);
+/* The same without the machine's instruction: what other machines run, and the definition. */
+uint32_t tt_crc32c_portable(uint32_t crc, const void *bytes, size_t n);
 
 #endif

@@ -15,10 +15,11 @@
 #define TT_MIB ((uint64_t)1 << 20)
 #define TT_GIB ((uint64_t)1 << 30)
 
-#define TT_PAGE_ALIGN 16384u /* alignment of the install's regions: DMA on every page size in use  \
+#define TT_PAGE_ALIGN                                                                              \
+    16384u                  /* alignment of the install's regions: DMA on every page size in use  \
                               */
-#define TT_TENSOR_ALIGN 64u  /* alignment of tensors: one cache line, one AVX-512 register */
-#define TT_GROUP        64u  /* affine quantization group, values */
+#define TT_TENSOR_ALIGN 64u /* alignment of tensors: one cache line, one AVX-512 register */
+#define TT_GROUP        64u /* affine quantization group, values */
 
 #define TT_MAX_LAYERS      256u  /* largest published sibling has 60 */
 #define TT_MAX_EXPERTS     4096u /* published: 512 */
@@ -44,7 +45,7 @@
 #define TT_MAX_TOKENIZER_JSON (256 * TT_MIB)
 #define TT_MAX_TEMPLATE       (4 * TT_MIB) /* published templates stay under 64 KiB */
 #define TT_MAX_JSON_DEPTH     64u
-#define TT_MAX_EXPERT_BYTES   (128 * TT_MIB) /* payload of one expert; published: 25 MB at 16 bits */
+#define TT_MAX_EXPERT_BYTES   (128 * TT_MIB) /* of one expert; published: 25 MB at 16 bits */
 #define TT_MAX_INSTALL_FILES  4096u
 #define TT_MAX_INSTALL_REL    255u /* bytes of a path inside an install */
 #define TT_MAX_MODEL_ID       95u

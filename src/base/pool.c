@@ -10,6 +10,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/limits.h"
 
 #if defined(__x86_64__)
@@ -19,9 +20,17 @@
 #define cpu_relax() __asm__ volatile("" ::: "memory")
 #endif
 
-/* A decode step crosses a few hundred barriers, each a few microseconds after the last: spin that
- * long, then sleep. */
-#define SPIN_ROUNDS 4000
+/* A decode step crosses a few hundred barriers, each some microseconds after the last: whoever waits
+ * stays awake for so long, then sleeps. By the clock, since a pause is 40 cycles on one machine and
+ * 140 on the next; a number of rounds lies between two looks at it. */
+#define SPIN_SECONDS 60e-6
+#define SPIN_ROUNDS  32
+
+/* The job that took a part last. Every job takes every part once, so a part is free for job j
+ * exactly when j - 1 stands here, and a worker that comes too late finds nothing. */
+typedef struct part {
+    _Alignas(64) _Atomic uint32_t claimed;
+} part;
 
 typedef struct worker {
     struct tt_pool *pool;
@@ -30,15 +39,18 @@ typedef struct worker {
 } worker;
 
 struct tt_pool {
-    unsigned threads;
-    worker *workers; /* threads - 1 of them, index from 1 */
+    unsigned threads; /* and parts of a job */
+    worker *workers;  /* threads - 1 of them, index from 1 */
+    part *parts;
     unsigned started;
-    _Atomic uint32_t epoch;   /* futex word: a new value is a new job */
-    _Atomic uint32_t pending; /* futex word: workers still busy */
-    _Atomic bool stop;
     tt_pool_fn fn;
     void *ctx;
     size_t n, grain;
+    _Alignas(64) _Atomic uint32_t epoch; /* futex word: a new value is a new job */
+    _Atomic uint32_t sleepers;           /* workers that wait for it in the kernel */
+    _Atomic bool stop;
+    _Alignas(64) _Atomic uint32_t pending; /* futex word: parts not done */
+    _Atomic bool waiting;                  /* the caller waits for it in the kernel */
 };
 
 static void futex_wait(_Atomic uint32_t *word, uint32_t seen)
@@ -51,37 +63,63 @@ static void futex_wake(_Atomic uint32_t *word, int count)
     syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, count, NULL, NULL, 0);
 }
 
-static void run_part(tt_pool *p, unsigned index)
+/* Takes part `index` of `job` and does it as worker `as`; false when it is taken already. */
+static bool take_part(tt_pool *p, uint32_t job, unsigned index, unsigned as)
 {
+    uint32_t before = job - 1;
+    if (!atomic_compare_exchange_strong(&p->parts[index].claimed, &before, job))
+        return false;
     size_t blocks = (p->n + p->grain - 1) / p->grain;
     size_t begin = blocks * index / p->threads * p->grain,
            end = blocks * (index + 1) / p->threads * p->grain;
     if (end > p->n)
         end = p->n;
     if (begin < end)
-        p->fn(p->ctx, begin, end, index);
+        p->fn(p->ctx, begin, end, as);
+    if (atomic_fetch_sub(&p->pending, 1) == 1 && atomic_load(&p->waiting))
+        futex_wake(&p->pending, 1);
+    return true;
+}
+
+/* Waits, awake, until *word leaves `seen`; false when that took too long. */
+static bool spin(_Atomic uint32_t *word, uint32_t seen)
+{
+    double until = 0;
+    for (;;) {
+        for (int i = 0; i < SPIN_ROUNDS; i++) {
+            if (atomic_load_explicit(word, memory_order_acquire) != seen)
+                return true;
+            cpu_relax();
+        }
+        double now = tt_now();
+        if (until == 0)
+            until = now + SPIN_SECONDS;
+        else if (now >= until)
+            return false;
+    }
+}
+
+/* The first job after `seen`. */
+static uint32_t next_job(tt_pool *p, uint32_t seen)
+{
+    while (!spin(&p->epoch, seen)) {
+        atomic_fetch_add(&p->sleepers, 1);
+        if (atomic_load(&p->epoch) == seen)
+            futex_wait(&p->epoch, seen);
+        atomic_fetch_sub(&p->sleepers, 1);
+    }
+    return atomic_load_explicit(&p->epoch, memory_order_acquire);
 }
 
 static void *worker_main(void *arg)
 {
     worker *w = arg;
     tt_pool *p = w->pool;
-    uint32_t seen = 0;
-    for (;;) {
-        uint32_t now;
-        for (int spin = 0; (now = atomic_load_explicit(&p->epoch, memory_order_acquire)) == seen;
-             spin++) {
-            if (spin < SPIN_ROUNDS)
-                cpu_relax();
-            else
-                futex_wait(&p->epoch, seen);
-        }
-        seen = now;
+    for (uint32_t job = 0;;) {
+        job = next_job(p, job);
         if (atomic_load_explicit(&p->stop, memory_order_acquire))
             return NULL;
-        run_part(p, w->index);
-        if (atomic_fetch_sub_explicit(&p->pending, 1, memory_order_acq_rel) == 1)
-            futex_wake(&p->pending, 1);
+        (void)take_part(p, job, w->index, w->index);
     }
 }
 
@@ -90,15 +128,18 @@ tt_status tt_pool_create(unsigned threads, tt_pool **out, tt_error *err)
     if (threads < 1 || threads > TT_MAX_THREADS)
         return tt_fail(err, TT_ERR_INVALID, "%u threads asked, must be 1 to %u", threads,
                        TT_MAX_THREADS);
-    tt_pool *p = calloc(1, sizeof *p);
+    tt_pool *p = aligned_alloc(_Alignof(tt_pool), sizeof *p);
     worker *workers = calloc(threads, sizeof *workers);
-    if (p == NULL || workers == NULL) {
+    part *parts = aligned_alloc(_Alignof(part), threads * sizeof *parts);
+    if (p == NULL || workers == NULL || parts == NULL) {
         free(p);
         free(workers);
+        free(parts);
         return tt_fail(err, TT_ERR_NOMEM, "out of memory for %u threads", threads);
     }
-    p->threads = threads;
-    p->workers = workers;
+    *p = (tt_pool){.threads = threads, .workers = workers, .parts = parts};
+    for (unsigned i = 0; i < threads; i++)
+        atomic_init(&parts[i].claimed, 0);
     for (unsigned i = 1; i < threads; i++) {
         worker *w = &workers[i - 1];
         w->pool = p;
@@ -125,6 +166,7 @@ void tt_pool_close(tt_pool **pool)
     for (unsigned i = 0; i < p->started; i++)
         pthread_join(p->workers[i].thread, NULL);
     free(p->workers);
+    free(p->parts);
     free(p);
     *pool = NULL;
 }
@@ -132,6 +174,20 @@ void tt_pool_close(tt_pool **pool)
 unsigned tt_pool_threads(const tt_pool *pool)
 {
     return pool->threads;
+}
+
+static void wait_for_parts(tt_pool *p)
+{
+    uint32_t left;
+    while ((left = atomic_load_explicit(&p->pending, memory_order_acquire)) != 0) {
+        if (spin(&p->pending, left))
+            continue;
+        atomic_store(&p->waiting, true);
+        left = atomic_load(&p->pending);
+        if (left != 0)
+            futex_wait(&p->pending, left);
+        atomic_store(&p->waiting, false);
+    }
 }
 
 void tt_pool_run(tt_pool *p, size_t n, size_t grain, tt_pool_fn fn, void *ctx)
@@ -145,18 +201,16 @@ void tt_pool_run(tt_pool *p, size_t n, size_t grain, tt_pool_fn fn, void *ctx)
     p->ctx = ctx;
     p->n = n;
     p->grain = grain;
-    atomic_store_explicit(&p->pending, p->threads - 1, memory_order_relaxed);
-    atomic_fetch_add_explicit(&p->epoch, 1, memory_order_acq_rel);
-    futex_wake(&p->epoch, (int)p->threads);
-    run_part(p, 0);
-    uint32_t left;
-    for (int spin = 0; (left = atomic_load_explicit(&p->pending, memory_order_acquire)) != 0;
-         spin++) {
-        if (spin < SPIN_ROUNDS)
-            cpu_relax();
-        else
-            futex_wait(&p->pending, left);
-    }
+    atomic_store_explicit(&p->pending, p->threads, memory_order_relaxed);
+    uint32_t job = atomic_load_explicit(&p->epoch, memory_order_relaxed) + 1;
+    atomic_store(&p->epoch, job);
+    if (atomic_load(&p->sleepers) > 0)
+        futex_wake(&p->epoch, (int)p->threads);
+    /* The caller's own part, then those whose workers have not come: on a busy machine a worker that
+     * waits for a core must not hold up the rest. */
+    for (unsigned i = 0; i < p->threads; i++)
+        (void)take_part(p, job, i, 0);
+    wait_for_parts(p);
 }
 
 /* Counts distinct (package, core) pairs among the CPUs of our affinity mask. */

@@ -310,7 +310,14 @@ void tt_expert_cache_release(tt_expert_cache *c, tt_expert_lease *lease)
     }
 }
 
-void tt_expert_cache_set_reader(tt_expert_cache *c, tt_reader *reader) { c->o.reader = reader; }
+void tt_expert_cache_set_reader(tt_expert_cache *c, tt_reader *reader)
+{
+    for (uint32_t layer = 0; layer < c->o.n_layers; layer++)
+        for (uint32_t i = 0; i < c->n_slots; i++)
+            if (slot_at(c, layer, i)->state == SLOT_LOADING)
+                (void)!finish_load(c, layer, i, NULL); /* whoever waits for it will be told */
+    c->o.reader = reader;
+}
 
 uint32_t tt_expert_cache_slots(const tt_expert_cache *c)
 {

@@ -64,7 +64,7 @@ TT_MUST_CHECK tt_status tt_expert_cache_ask(tt_expert_cache *c, tt_expert_lease 
 TT_MUST_CHECK tt_status tt_expert_cache_wait(tt_expert_cache *c, const tt_expert_lease *lease,
                                              uint32_t i, const void **bytes, tt_error *err);
 void tt_expert_cache_release(tt_expert_cache *c, tt_expert_lease *lease);
-/* Reads go through `reader` (borrowed) from now on; nothing may be in flight or under lease. */
+/* Reads go through `reader` (borrowed) from now on; what is in flight is finished first. */
 void tt_expert_cache_set_reader(tt_expert_cache *c, tt_reader *reader);
 /* Of a layer: the most that one ask may take. */
 uint32_t tt_expert_cache_slots(const tt_expert_cache *c);

@@ -6,12 +6,14 @@
 
 #include "tokenizer/tok_utf8.h"
 
+typedef struct stretch_of {
+    uint32_t first, last;
+} stretch_of;
+
 /* Stretches of common scripts in which every code point is inert; a test holds them against the
  * tables of utf8proc. Unassigned stretches are left out: later versions of Unicode may fill them
  * with marks. */
-static const struct {
-    uint32_t first, last;
-} inert[] = {
+static const stretch_of quiet[] = {
     {0x0000, 0x02ff}, {0x0388, 0x0482},   {0x048a, 0x058f},   {0x05d0, 0x05ea}, {0x0620, 0x064a},
     {0x0671, 0x06d5}, {0x0904, 0x0939},   {0x0e01, 0x0e37},   {0x0e40, 0x0e47}, {0x10d0, 0x10ff},
     {0x1e00, 0x1f70}, {0x2010, 0x2064},   {0x20a0, 0x20c0},   {0x212c, 0x2328}, {0x232b, 0x2adb},
@@ -19,19 +21,41 @@ static const struct {
     {0xff01, 0xffdc}, {0x1f000, 0x1faff}, {0x20000, 0x2a6df},
 };
 
-bool tt_nfc_inert(uint32_t cp)
+/* Marks and compositions that Unicode gained after version 9, whose tables the reference
+ * implementation has. To it they are ordinary characters: ids come out equal only when nothing is
+ * moved across them and nothing composed with them. Whole blocks where the block is that young. */
+static const stretch_of later[] = {
+    {0x07fd, 0x07ff},   {0x0897, 0x089f},   {0x08ca, 0x08d3},   {0x09fe, 0x09fe},
+    {0x0c3c, 0x0c3c},   {0x0d3b, 0x0d3c},   {0x0eba, 0x0eba},   {0x1715, 0x1715},
+    {0x1abf, 0x1aff},   {0x1df6, 0x1dfa},   {0xa82c, 0xa82c},   {0x105c0, 0x105ff},
+    {0x10d00, 0x10d8f}, {0x10e80, 0x10eff}, {0x10f30, 0x10faf}, {0x11070, 0x11070},
+    {0x1133b, 0x1133b}, {0x11380, 0x113ff}, {0x1145e, 0x1145e}, {0x11800, 0x1184f},
+    {0x11900, 0x1195f}, {0x119a0, 0x11aaf}, {0x11d00, 0x11daf}, {0x11f00, 0x11f5f},
+    {0x16100, 0x1613f}, {0x16d40, 0x16d7f}, {0x16ff0, 0x16ff1}, {0x1e08f, 0x1e08f},
+    {0x1e100, 0x1e14f}, {0x1e290, 0x1e2ff}, {0x1e4d0, 0x1e5ff}, {0x1e6c0, 0x1e6ff},
+};
+
+static bool within(const stretch_of *list, size_t n, uint32_t cp)
 {
-    if (cp < 0x300)
-        return true;
-    size_t low = 0, high = sizeof inert / sizeof inert[0];
+    size_t low = 0, high = n;
     while (low < high) {
         size_t mid = (low + high) / 2;
-        if (cp > inert[mid].last)
+        if (cp > list[mid].last)
             low = mid + 1;
         else
             high = mid;
     }
-    return low < sizeof inert / sizeof inert[0] && cp >= inert[low].first;
+    return low < n && cp >= list[low].first;
+}
+
+bool tt_nfc_later(uint32_t cp)
+{
+    return within(later, sizeof later / sizeof later[0], cp);
+}
+
+bool tt_nfc_inert(uint32_t cp)
+{
+    return cp < 0x300 || within(quiet, sizeof quiet / sizeof quiet[0], cp) || tt_nfc_later(cp);
 }
 
 static unsigned class_of(int32_t cp)
@@ -144,7 +168,9 @@ tt_status tt_nfc(const char *text, size_t n, tt_buf *out, bool *same, tt_error *
     *same = false;
     while (i < n) {
         /* The inert character before may join what follows; nothing joins across its left side. */
-        size_t start = i > done ? tt_utf8_before(text, i) : i;
+        size_t start = i, step;
+        if (i > done && !tt_nfc_later(tt_utf8_read(text + tt_utf8_before(text, i), &step)))
+            start = tt_utf8_before(text, i);
         size_t end = scan(text, i, n, true);
         tt_buf_append(out, text + done, start - done);
         TT_TRY(stretch(text + start, end - start, out, err));

@@ -161,7 +161,8 @@ typedef struct split {
     const tt_pretokenizer *pt;
     pcre2_match_data *match[MAX_STAGES];
     pcre2_match_context *limits;
-    pcre2_jit_stack *stack; /* made when the small default one does not do */
+    pcre2_jit_stack *stack;     /* made when the small default one does not do */
+    const char *text, *subject; /* what is handed out, what is matched: byte for byte alike */
     tt_piece_fn fn;
     void *ctx;
     tt_error *err;
@@ -196,11 +197,12 @@ static tt_status next_match(split *s, size_t stage, const char *text, size_t n, 
     }
 }
 
-/* Cuts text[0..n) by the pattern of `stage`; matches and the gaps between them are pieces alike. */
+/* Cuts text[0..n), a part of the subject, by the pattern of `stage`; matches and the gaps between
+ * them are pieces alike. */
 static tt_status cut(split *s, size_t stage, const char *text, size_t n)
 {
     if (stage == s->pt->n)
-        return s->fn(s->ctx, text, n, s->err);
+        return s->fn(s->ctx, s->text + (text - s->subject), n, s->err);
     size_t done = 0, from = 0;
     while (from <= n && done < n) {
         size_t begin = 0, end = 0;
@@ -227,25 +229,29 @@ static tt_status cut(split *s, size_t stage, const char *text, size_t n)
 tt_status tt_pretokenizer_split(const tt_pretokenizer *pt, const char *text, size_t n,
                                 tt_piece_fn fn, void *ctx, tt_error *err)
 {
-    split s = {.pt = pt, .fn = fn, .ctx = ctx, .err = err};
+    split s = {.pt = pt, .text = text, .subject = text, .fn = fn, .ctx = ctx, .err = err};
+    tt_buf other;
     if (n == 0)
         return TT_OK;
+    tt_buf_init(&other, n);
     bool ready = (s.limits = pcre2_match_context_create(NULL)) != NULL;
     for (size_t i = 0; i < pt->n && ready; i++)
         ready = (s.match[i] = pcre2_match_data_create(1, NULL)) != NULL;
-    tt_status st = TT_OK;
-    if (!ready) {
-        st = tt_fail(err, TT_ERR_NOMEM, "out of memory for splitting text");
-    } else {
+    tt_status st = ready ? tt_split_subject(text, n, &other, err)
+                         : tt_fail(err, TT_ERR_NOMEM, "out of memory for splitting text");
+    if (st == TT_OK) {
         /* A greedy class takes one step a character back; everything beyond that is a pattern that
          * explodes. */
         uint64_t steps = 10000000 + 32 * (uint64_t)n;
         pcre2_set_match_limit(s.limits, steps < UINT32_MAX ? (uint32_t)steps : UINT32_MAX);
-        st = cut(&s, 0, text, n);
+        if (other.len > 0)
+            s.subject = other.data;
+        st = cut(&s, 0, s.subject, n);
     }
     for (size_t i = 0; i < pt->n; i++)
         pcre2_match_data_free(s.match[i]);
     pcre2_match_context_free(s.limits);
     pcre2_jit_stack_free(s.stack);
+    tt_buf_free(&other);
     return st;
 }

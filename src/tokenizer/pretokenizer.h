@@ -2,9 +2,10 @@
  *
  * Owns:      the pre_tokenizer of tokenizer.json: split patterns, compiled; their dialect.
  * Not here:  the byte-level alphabet (vocab.h), merges (bpe.h).
- * Laws:      (1) the pieces are the text: nothing is added, dropped or changed;  (2) a pattern
- * means what it means to the reference implementation's engine, or is refused by name;  (3) the
- * steps of a match are bounded. Threads:   shared freely once built.
+ * Laws:      (1) the pieces are the text: nothing is added, dropped or changed; (2) a pattern
+ *            means what it means to the reference implementation's engine, or is refused by
+ *            name; (3) the steps of a match are bounded.
+ * Threads:   shared freely once built.
  */
 #ifndef TT_TOKENIZER_PRETOKENIZER_H
 #define TT_TOKENIZER_PRETOKENIZER_H
@@ -30,5 +31,10 @@ TT_MUST_CHECK tt_status tt_pretokenizer_split(const tt_pretokenizer *pt, const c
  * whatever the two engines read differently is refused. Appends to `out`. */
 TT_MUST_CHECK tt_status tt_split_pattern(const char *pattern, size_t n, const char *file,
                                          tt_buf *out, tt_error *err);
+
+/* What the patterns are matched against in place of `text` (split_later.c): as many bytes, with
+ * characters that are younger than PCRE2's tables replaced by older ones of the same class. Appends
+ * to `out`; nothing when the text will do as it is. */
+TT_MUST_CHECK tt_status tt_split_subject(const char *text, size_t n, tt_buf *out, tt_error *err);
 
 #endif

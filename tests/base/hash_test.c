@@ -105,9 +105,11 @@ static void crc32c_continues_at_every_cut_and_alignment(void **state)
         for (size_t n = 0; n <= 64; n++) {
             uint32_t want = crc_by_bits(bytes + start, n);
             assert_int_equal(tt_crc32c(0, bytes + start, n), want);
+            assert_int_equal(tt_crc32c_portable(0, bytes + start, n), want);
             size_t cut = n / 3;
             uint32_t front = tt_crc32c(0, bytes + start, cut);
             assert_int_equal(tt_crc32c(front, bytes + start + cut, n - cut), want);
+            assert_int_equal(tt_crc32c_portable(front, bytes + start + cut, n - cut), want);
         }
     }
 }

@@ -1,5 +1,5 @@
-/* Proves that JSON is bounded in depth and size, that duplicates are refused, and that getters check
- * type and range and name file and key. */
+/* Proves that JSON is bounded in depth and size, that duplicates are refused, and that getters
+ * check type and range and name file and key. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
-/* Proves that blocks are zeroed and aligned, and that a reservation grows in place and keeps what it
- * holds. */
+/* Proves that blocks are zeroed and aligned, and that a reservation grows in place and keeps what
+ * it holds. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -524,6 +524,33 @@ static void random_walks_hold_every_law(void **state)
     }
 }
 
+/* Reads in flight, wanted or not, end where they began. */
+static void readers_can_be_exchanged(void **state)
+{
+    faulty_options o;
+    faulty_options_default(&o);
+    o.fail_read = 1;
+    rig r = open_rig(&o, true), spare = open_rig(NULL, true);
+    held gone, kept;
+    const void *bytes = NULL;
+    assert_int_equal(ASK(&r, &gone, 0, 2), TT_OK);
+    tt_expert_cache_release(r.cache, &gone.lease);
+    assert_int_equal(ASK(&r, &kept, 1, 3, 4), TT_OK);
+    tt_expert_cache_set_reader(r.cache, spare.reader);
+    assert_int_equal(faulty_reader_pending(r.reader), 0);
+    assert_int_equal(faulty_reader_started(spare.reader), 0);
+    assert_int_equal(tt_expert_cache_wait(r.cache, &kept.lease, 0, &bytes, NULL), TT_ERR_IO);
+    assert_int_equal(tt_expert_cache_wait(r.cache, &kept.lease, 1, &bytes, NULL), TT_OK);
+    assert_true(bytes_are(bytes, 1, 4));
+    tt_expert_cache_release(r.cache, &kept.lease);
+    assert_true(resident(&r, 0, 2));
+    use(&r, 1, 3);
+    assert_int_equal(faulty_reader_started(r.reader), 3);
+    assert_int_equal(faulty_reader_started(spare.reader), 1);
+    close_rig(&r);
+    close_rig(&spare);
+}
+
 static void create_checks_its_options(void **state)
 {
     rig r = open_rig(NULL, false);
@@ -583,6 +610,7 @@ int main(void)
         cmocka_unit_test(joined_failures_reach_everyone),
         cmocka_unit_test(checksums_name_the_place),
         cmocka_unit_test(random_walks_hold_every_law),
+        cmocka_unit_test(readers_can_be_exchanged),
         cmocka_unit_test(create_checks_its_options),
     };
     return cmocka_run_group_tests(tests, make_files, remove_files);

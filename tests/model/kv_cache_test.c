@@ -1,4 +1,5 @@
-/* Proves that KV rows never move while they grow, grow by doubling, end at the maximum, and are saved and loaded whole. */
+/* Proves that KV rows never move while they grow, grow by doubling, end at the maximum, and are
+ * saved and loaded whole. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

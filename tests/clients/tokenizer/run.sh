@@ -1,6 +1,7 @@
 #!/bin/sh
-# Compares our tokenizer with the reference one: installs it (npm), makes the golden files anew, holds
-# them against the tracked ones, and runs our encoder and decoder on those strings and many more.
+# Compares our tokenizer with the reference one: installs it (npm), makes the golden files anew,
+# holds them against the tracked ones, and runs our encoder and decoder on those strings and many
+# more.
 #
 #   tests/clients/tokenizer/run.sh             compare
 #   tests/clients/tokenizer/run.sh --update    compare, and take over the new golden files
@@ -53,7 +54,7 @@ make -s BUILD="$build" "$program" || broken "building $program"
 node "$here/generate.mjs" golden "$work/golden" || broken "the generator"
 node "$here/generate.mjs" extra "$work/extra" || broken "the generator"
 
-for file in strings.txt tales.ids qwen3.ids decode.txt variants.json; do
+for file in strings.txt tales.ids qwen3.ids decode.txt variants.json unicode.json; do
     if cmp -s "$work/golden/$file" "$golden/$file"; then
         passed=$((passed + 1))
     else

@@ -54,7 +54,7 @@ export const spaces = [0x09, 0x0a, 0x0b, 0x0c, 0x0d, 0x20, 0x85, 0xa0, 0x1680, 0
 /* One or more marks of nearly every combining class, to be put in order. */
 const marks = [0x334, 0x327, 0x321, 0x31b, 0x323, 0x316, 0x300, 0x301, 0x302, 0x303, 0x308, 0x30a, 0x304,
   0x345, 0x315, 0x35c, 0x360, 0x5b4, 0x5b8, 0x5c1, 0x64b, 0x651, 0x670, 0x93c, 0x94d, 0x3099, 0x302a,
-  0xe38, 0xe48, 0xf71, 0xf72, 0xf74, 0x1d165, 0x1d16d, 0x20d0, 0x0338].map((c) => String.fromCodePoint(c));
+  0xe38, 0xe48, 0xf71, 0xf72, 0xf74, 0x1d165, 0x1d16d, 0x20d0, 0x0338, 0x1abf, 0x8ca, 0x1e130, 0x10efd].map((c) => String.fromCodePoint(c));
 
 const emojis = ['👩‍👩‍👧‍👦', '🏳️‍🌈', '👨🏽‍💻', '🇫🇷🇩🇪🇯', '1️⃣', '#️⃣', '❤️‍🔥', '🧑🏿‍🤝‍🧑🏻', '🏴󠁧󠁢󠁳󠁣󠁴󠁿', '☕️', '🤷‍♀️', '👍🏾'];
 
@@ -65,7 +65,7 @@ const words = ['the', 'Hello', "I'll", "don't", "WE'VE", "it'S", "they'RE", "o'c
   'ქართული', 'ខ្មែរ', 'தமிழ்', 'বাংলা', '\u09dc', 'རྟ', '\u212b', '\u2126', '\uf900', '3.14159', '1,000,000', '0xDEADBEEF', '٣٤٥',
   'Ⅻ', '²³', '½', '１２３', 'https://example.org/a?b=c&d=%20', 'foo_bar', 'camelCaseWord', 'SHOUTING', '__init__', 'C++', 'x86_64',
   '->', '...', '!!!', '?!', '—', '«', '»', '“quoted”', '(a)', '[1]', '{}', '$9.99', '€5', '100%', '@user', '#tag', '\u0000', '\u007f',
-  'a\u0300\u0301\u0302', '\u0301', '\ufffd', '\ufeff', '\u200d', '\u00ad', 'ＦＵＬＬ', '𝔘𝔫𝔦', '𠀀𪛖', '🙂', ...emojis];
+  'a\u0300\u0301\u0302', '\u0301', '\ufffd', '\ufeff', '\u200d', '\u00ad', 'ＦＵＬＬ', '𝔘𝔫𝔦', '𠀀𪛖', '🙂', '\u{11935}\u{11930}', '\u{1611e}\u{1611f}', ...emojis];
 
 const code = ['def f(x):\n    return x**2  # square\n', 'for (int i = 0; i < n; i++) {\n\t\tsum += a[i];\n}\n',
   '{"name": "get_capital", "arguments": {"country": "Japan"}}', 'SELECT * FROM t WHERE a >= 10 AND b IS NOT NULL;',

@@ -11,8 +11,8 @@
 #include <string.h>
 
 #include "base/file.h"
-#include "repack/plan.h"
-#include "repack/snapshot.h"
+#include "repack/checkpoint.h"
+#include "repack/tensor_plan.h"
 #include "support/mini_install.h"
 #include "support/tempdir.h"
 

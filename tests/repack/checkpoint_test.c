@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "base/hash.h"
-#include "repack/snapshot.h"
+#include "repack/checkpoint.h"
 #include "support/mini_install.h"
 #include "support/tempdir.h"
 

@@ -1,0 +1,112 @@
+/* logits: the model's answer to every position of a list of ids, for comparison with an oracle. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/json.h"
+#include "bench/bench.h"
+#include "format/safetensors.h"
+
+#define MOST_JSON (64 * TT_MIB)
+
+typedef struct logits_run {
+    bench_options o;
+    const char *ids_file, *output;
+    uint32_t *ids;
+    size_t n;
+    tt_model *model;
+    tt_session *session;
+    tt_st_writer *writer;
+    size_t row_bytes;
+    tt_status status; /* of the writer */
+    tt_error err;
+} logits_run;
+
+static tt_status read_ids(logits_run *r, tt_error *err)
+{
+    json_t *tree = NULL;
+    TT_TRY(tt_json_load(r->ids_file, MOST_JSON, &tree, err));
+    size_t n = json_array_size(tree);
+    tt_status st = TT_OK;
+    if (n == 0 || n > TT_MAX_CONTEXT)
+        st = tt_fail_at(err, TT_ERR_FORMAT, r->ids_file, -1,
+                        "must be a JSON list of 1 to %u token ids", TT_MAX_CONTEXT);
+    else if ((r->ids = calloc(n, sizeof *r->ids)) == NULL)
+        st = tt_fail_at(err, TT_ERR_NOMEM, r->ids_file, -1, "out of memory for %zu ids", n);
+    for (size_t i = 0; i < n && st == TT_OK; i++) {
+        const json_t *v = json_array_get(tree, i);
+        json_int_t id = json_integer_value(v);
+        if (!json_is_integer(v) || id < 0 || id >= TT_MAX_VOCAB)
+            st = tt_fail_at(err, TT_ERR_FORMAT, r->ids_file, -1, "entry %zu is not a token id", i);
+        else
+            r->ids[i] = (uint32_t)id;
+    }
+    r->n = n;
+    json_decref(tree);
+    return st;
+}
+
+static bool write_row(void *ctx, uint32_t position, const float *logits)
+{
+    logits_run *r = ctx;
+    (void)position; /* rows come in order */
+    r->status = tt_st_writer_append(r->writer, logits, r->row_bytes, &r->err);
+    return r->status == TT_OK;
+}
+
+static tt_status compute(logits_run *r, tt_error *err)
+{
+    tt_model_info info;
+    tt_model_get_info(r->model, &info);
+    const uint64_t shape[2] = {r->n, info.vocab_size};
+    r->row_bytes = info.vocab_size * sizeof(float);
+    TT_TRY(tt_st_writer_create(r->output, &r->writer, err));
+    TT_TRY(tt_st_writer_declare(r->writer, "logits", TT_ST_F32, 2, shape, err));
+    const tt_prefill_options po = {.logits = write_row, .logits_ctx = r};
+    tt_status st = tt_session_sync(r->session, r->ids, r->n, &po, NULL, err);
+    if (r->status != TT_OK) { /* the cause of the abort */
+        *err = r->err;
+        return r->status;
+    }
+    return st == TT_OK ? tt_st_writer_finish(&r->writer, err) : st;
+}
+
+int bench_logits(int argc, char **argv)
+{
+    logits_run r = {.o.kv = BENCH_KV_32};
+    tt_arg table[] = {
+        BENCH_MODEL_ROWS(&r.o, "(32)"),
+        TT_OPT_HEADING("Logits:"),
+        TT_OPT_STRING("ids", &r.ids_file, "FILE", "JSON list of token ids (required)",
+                      .required = true),
+        TT_OPT_STRING("output", &r.output, "FILE",
+                      "safetensors file to write, array \"logits\", F32 [ids, vocabulary] "
+                      "(required)",
+                      .required = true),
+        BENCH_OTHER_ROWS(&r.o),
+        TT_OPT_END,
+    };
+    int rc = bench_parse("logits", "Writes the logits after every position of a list of ids.",
+                         table, &r.o, argc, argv);
+    if (rc != BENCH_GO_ON)
+        return rc;
+    tt_error err = {0};
+    if (read_ids(&r, &err) != TT_OK)
+        rc = bench_fail(&err);
+    if (rc == BENCH_GO_ON)
+        rc = bench_open(&r.o, (uint32_t)r.n, &r.model, &r.session);
+    if (rc == BENCH_GO_ON && compute(&r, &err) != TT_OK)
+        rc = bench_fail(&err);
+    if (rc == BENCH_GO_ON) {
+        json_t *obj = bench_context("logits", r.model);
+        bench_set(obj, "tokens", json_integer((json_int_t)r.n));
+        bench_set(obj, "vocab_size", json_integer((json_int_t)(r.row_bytes / sizeof(float))));
+        bench_set(obj, "output", json_string(r.output));
+        printf("%zu rows of %zu logits in %s\n", r.n, r.row_bytes / sizeof(float), r.output);
+        rc = bench_finish(&r.o, obj);
+    }
+    tt_st_writer_discard(&r.writer);
+    tt_session_close(&r.session);
+    tt_model_close(&r.model);
+    free(r.ids);
+    return rc;
+}

@@ -1,0 +1,86 @@
+#include "cli/interrupt.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <unistd.h>
+
+static volatile sig_atomic_t interrupted, resized, resumed;
+static int wake[2] = {-1, -1};
+
+static void on_signal(int sig)
+{
+    int saved = errno;
+    if (sig == SIGINT)
+        interrupted = 1;
+    else if (sig == SIGWINCH)
+        resized = 1;
+    else
+        resumed = 1;
+    /* A full pipe wakes the reader just as well. */
+    ssize_t n = write(wake[1], "", 1);
+    (void)n;
+    errno = saved;
+}
+
+static tt_status handle(int sig, void (*handler)(int), int flags, tt_error *err)
+{
+    struct sigaction sa = {.sa_handler = handler, .sa_flags = flags};
+    sigemptyset(&sa.sa_mask);
+    if (sigaction(sig, &sa, NULL) != 0)
+        return tt_fail_errno(err, errno, NULL, "signal %d cannot be handled", sig);
+    return TT_OK;
+}
+
+tt_status tt_interrupt_install(bool keep_running, tt_error *err)
+{
+    if (wake[0] < 0 && pipe2(wake, O_CLOEXEC | O_NONBLOCK) != 0)
+        return tt_fail_errno(err, errno, NULL, "no pipe for signals");
+    TT_TRY(handle(SIGINT, on_signal, SA_RESTART | (keep_running ? 0 : (int)SA_RESETHAND), err));
+    TT_TRY(handle(SIGPIPE, SIG_IGN, 0, err));
+    if (!keep_running)
+        return TT_OK;
+    TT_TRY(handle(SIGWINCH, on_signal, SA_RESTART, err));
+    return handle(SIGCONT, on_signal, SA_RESTART, err);
+}
+
+bool tt_interrupted(void)
+{
+    return interrupted != 0;
+}
+
+void tt_interrupt_clear(void)
+{
+    interrupted = 0;
+}
+
+static void drain(void)
+{
+    char bytes[64];
+    while (read(wake[0], bytes, sizeof bytes) > 0)
+        continue;
+}
+
+tt_input_event tt_interrupt_wait(int fd)
+{
+    for (;;) {
+        drain();
+        if (interrupted)
+            return TT_INPUT_INTERRUPTED;
+        if (resumed) {
+            resumed = 0;
+            return TT_INPUT_RESUMED;
+        }
+        if (resized) {
+            resized = 0;
+            return TT_INPUT_RESIZED;
+        }
+        struct pollfd fds[2] = {{.fd = fd, .events = POLLIN}, {.fd = wake[0], .events = POLLIN}};
+        int n = poll(fds, 2, -1);
+        if (n < 0 && errno != EINTR)
+            return TT_INPUT_READY; /* the read that follows tells what is wrong */
+        if (n > 0 && fds[1].revents == 0 && fds[0].revents != 0)
+            return TT_INPUT_READY;
+    }
+}

@@ -1,0 +1,29 @@
+/* interrupt.h: Ctrl-C as a question that the program asks when it suits it.
+ *
+ * Owns:      the handlers of SIGINT, SIGPIPE, SIGWINCH and SIGCONT.
+ * Not here:  what an interruption means (generate.c, chat_loop.c).
+ * Laws:      (1) handlers only set flags and write one byte to a pipe, so that a wait for input
+ * cannot miss them;  (2) without `keep_running` the second Ctrl-C ends the program at once.
+ * Threads:   handlers may run on any thread; everything else belongs to the main one.
+ */
+#ifndef TT_CLI_INTERRUPT_H
+#define TT_CLI_INTERRUPT_H
+
+#include "base/status.h"
+
+TT_MUST_CHECK tt_status tt_interrupt_install(bool keep_running, tt_error *err);
+/* Whether Ctrl-C was pressed since the last clear. */
+bool tt_interrupted(void);
+void tt_interrupt_clear(void);
+
+typedef enum tt_input_event {
+    TT_INPUT_READY,
+    TT_INPUT_INTERRUPTED,
+    TT_INPUT_RESIZED, /* the terminal changed its size */
+    TT_INPUT_RESUMED  /* the program was stopped and goes on */
+} tt_input_event;
+
+/* Waits until `fd` can be read (or is at its end) or a signal came. */
+tt_input_event tt_interrupt_wait(int fd);
+
+#endif

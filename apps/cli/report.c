@@ -1,0 +1,368 @@
+#include "cli/report.h"
+
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/limits.h"
+#include "base/machine.h"
+#include "cli/text_out.h"
+
+#define DIGITS 6 /* of the numbers in JSON */
+
+const char *tt_bytes_text(uint64_t bytes, char out[32])
+{
+    double v = (double)bytes;
+    if (bytes >= TT_GIB)
+        snprintf(out, 32, "%.2f GiB", v / (double)TT_GIB);
+    else if (bytes >= TT_MIB)
+        snprintf(out, 32, "%.1f MiB", v / (double)TT_MIB);
+    else
+        snprintf(out, 32, "%.1f KiB", v / (double)TT_KIB);
+    return out;
+}
+
+static double ratio(double a, double b)
+{
+    return b > 0 ? a / b : 0;
+}
+
+static tt_status print_json(json_t *root, tt_error *err)
+{
+    char *text = root != NULL ? json_dumps(root, JSON_REAL_PRECISION(DIGITS)) : NULL;
+    json_decref(root);
+    if (text == NULL)
+        return tt_fail(err, TT_ERR_INTERNAL, "the JSON object cannot be written");
+    bool ok = tt_out_end_line() && tt_out_puts(text) && tt_out_puts("\n");
+    tt_free(text);
+    return ok ? TT_OK : tt_fail(err, TT_ERR_IO, "standard output cannot be written");
+}
+
+/* ---- the plan as a table ---- */
+
+static void plan_head(const tt_engine *e, tt_buf *b)
+{
+    const tt_plan *p = &e->plan;
+    const tt_cli_options *o = e->o;
+    char size[32];
+    tt_buf_printf(b, "model      %s (%s, %u layers", p->model_id, p->family, p->n_layers);
+    if (p->experts_per_layer > 0)
+        tt_buf_printf(b, ", %u experts a layer, %u a token", p->experts_per_layer, p->top_k);
+    tt_buf_printf(b, ", %s on disk)\n", tt_bytes_text(p->weights_on_disk, size));
+    tt_buf_printf(b, "compute    backend %s, level %s, %u threads\n", p->backend, p->cpu_level,
+                  p->threads);
+    if (p->experts_per_layer > 0)
+        tt_buf_printf(b, "experts    reader %s, checksums %s\n", p->reader,
+                      o->load.verify_reads ? "on every read" : "when verified only");
+    tt_buf_printf(b, "context    %u tokens, KV %u bits, rope scaling ", p->max_context, p->kv_bits);
+    if (p->yarn_factor > 1.0f)
+        tt_buf_printf(b, "yarn:%g", (double)p->yarn_factor);
+    else
+        tt_buf_puts(b, "none");
+    tt_buf_printf(b, ", prefill chunk %u\n", p->prefill_chunk);
+}
+
+static const char *thinking_word(tt_thinking t)
+{
+    return t == TT_THINKING_ON ? "on" : t == TT_THINKING_OFF ? "off" : "as the template has it";
+}
+
+static void plan_answer(const tt_engine *e, tt_buf *b)
+{
+    const tt_sampler_options *s = &e->sampling;
+    const tt_cli_options *o = e->o;
+    if (e->tok == NULL) {
+        tt_buf_puts(b, "text       the install has no tokenizer: no prompts, no answers\n");
+        return;
+    }
+    tt_buf_printf(b, "text       %s", e->chat ? "chat" : "raw");
+    if (e->chat)
+        tt_buf_printf(b, ", thinking %s%s%s", thinking_word(o->thinking),
+                      o->tools != NULL ? ", tools from " : "", o->tools != NULL ? o->tools : "");
+    if (o->max_new > 0)
+        tt_buf_printf(b, ", at most %u new tokens", o->max_new);
+    if (o->stop.n > 0)
+        tt_buf_printf(b, ", %u stop strings", o->stop.n);
+    tt_buf_printf(
+        b,
+        "\nsampling   temperature %g, top-k %u, top-p %g, min-p %g, penalties: repetition "
+        "%g, presence %g, frequency %g; seed ",
+        (double)s->temperature, s->top_k, (double)s->top_p, (double)s->min_p,
+        (double)s->repetition_penalty, (double)s->presence_penalty, (double)s->frequency_penalty);
+    if (o->seed_given)
+        tt_buf_printf(b, "%llu\n", (unsigned long long)s->seed);
+    else
+        tt_buf_puts(b, "random\n");
+}
+
+static void plan_row(tt_buf *b, const char *what, uint64_t bytes, const char *note)
+{
+    char size[32];
+    tt_buf_printf(b, "  %-16s %12s%s%s\n", what, tt_bytes_text(bytes, size),
+                  note[0] != '\0' ? "   " : "", note);
+}
+
+static void plan_memory(const tt_plan *p, tt_buf *b)
+{
+    char note[160] = "", size[32];
+    tt_buf_puts(b, "memory\n");
+    plan_row(b, "weights", p->weights, "resident tensors");
+    if (p->experts_per_layer > 0) {
+        snprintf(note, sizeof note, "%u a layer of %u, %u in all, %s each", p->slots_per_layer,
+                 p->experts_per_layer, p->slots_total, tt_bytes_text(p->expert_bytes, size));
+        plan_row(b, "expert slots", p->expert_slots, note);
+    }
+    snprintf(note, sizeof note, "rows of %u tokens", p->max_context);
+    plan_row(b, "KV", p->kv, note);
+    plan_row(b, "state", p->state, "recurrent, convolution, checkpoint");
+    plan_row(b, "scratch", p->scratch, "one prefill chunk, logits");
+    plan_row(b, "program", p->fixed, "tables, tokenizer, stacks");
+    plan_row(b, "total", p->total, "");
+    plan_row(b, "budget", p->budget,
+             p->budget_given ? "given by --ram-budget" : "what the machine has to spare");
+    if (p->machine_available != UINT64_MAX)
+        plan_row(b, "machine", p->machine_available, "available now");
+}
+
+/* ---- the plan as JSON ---- */
+
+static json_t *sampling_json(const tt_engine *e)
+{
+    const tt_sampler_options *s = &e->sampling;
+    return json_pack("{s:f, s:I, s:f, s:f, s:f, s:f, s:f, s:o}", "temperature",
+                     (double)s->temperature, "top_k", (json_int_t)s->top_k, "top_p",
+                     (double)s->top_p, "min_p", (double)s->min_p, "repetition_penalty",
+                     (double)s->repetition_penalty, "presence_penalty", (double)s->presence_penalty,
+                     "frequency_penalty", (double)s->frequency_penalty, "seed",
+                     e->o->seed_given ? json_integer((json_int_t)s->seed) : json_null());
+}
+
+static json_t *plan_memory_json(const tt_plan *p)
+{
+    uint64_t machine = p->machine_available > INT64_MAX ? INT64_MAX : p->machine_available;
+    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:b, s:I}", "weights",
+                     (json_int_t)p->weights, "expert_slots", (json_int_t)p->expert_slots, "kv",
+                     (json_int_t)p->kv, "state", (json_int_t)p->state, "scratch",
+                     (json_int_t)p->scratch, "program", (json_int_t)p->fixed, "total",
+                     (json_int_t)p->total, "budget", (json_int_t)p->budget, "budget_given",
+                     (int)p->budget_given, "machine_available", (json_int_t)machine);
+}
+
+static json_t *plan_text_json(const tt_engine *e)
+{
+    const tt_cli_options *o = e->o;
+    json_t *stop = json_array();
+    for (uint32_t i = 0; i < o->stop.n; i++)
+        json_array_append_new(stop, json_string(o->stop.items[i]));
+    return json_pack(
+        "{s:s?, s:s?, s:s?, s:o, s:o}", "mode",
+        e->tok == NULL ? NULL
+        : e->chat      ? "chat"
+                       : "raw",
+        "thinking", o->thinking == TT_THINKING_DEFAULT ? NULL : thinking_word(o->thinking), "tools",
+        o->tools, "max_new", o->max_new > 0 ? json_integer(o->max_new) : json_null(), "stop", stop);
+}
+
+static json_t *plan_json(const tt_engine *e, const tt_error *refused)
+{
+    const tt_plan *p = &e->plan;
+    return json_pack(
+        "{s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:f, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:s, "
+        "s:b, "
+        "s:o, s:o, s:o, s:s?}",
+        "model", p->model_id, "family", p->family, "backend", p->backend, "cpu_level", p->cpu_level,
+        "threads", (json_int_t)p->threads, "max_context", (json_int_t)p->max_context, "kv_bits",
+        (json_int_t)p->kv_bits, "yarn_factor", (double)p->yarn_factor, "prefill_chunk",
+        (json_int_t)p->prefill_chunk, "layers", (json_int_t)p->n_layers, "experts_per_layer",
+        (json_int_t)p->experts_per_layer, "experts_per_token", (json_int_t)p->top_k,
+        "slots_per_layer", (json_int_t)p->slots_per_layer, "slots_total",
+        (json_int_t)p->slots_total, "expert_bytes", (json_int_t)p->expert_bytes, "weights_on_disk",
+        (json_int_t)p->weights_on_disk, "reader", p->reader, "verify_reads",
+        (int)e->o->load.verify_reads, "memory", plan_memory_json(p), "text", plan_text_json(e),
+        "sampling", sampling_json(e), "refused", refused != NULL ? refused->message : NULL);
+}
+
+tt_status tt_report_plan(const tt_engine *e, const tt_error *refused, tt_error *err)
+{
+    if (e->o->json)
+        return print_json(plan_json(e, refused), err);
+    tt_buf b;
+    tt_buf_init(&b, TT_MIB);
+    plan_head(e, &b);
+    plan_answer(e, &b);
+    plan_memory(&e->plan, &b);
+    tt_status st = tt_buf_status(&b, err);
+    if (st == TT_OK && !tt_out_text(b.data, b.len))
+        st = tt_fail(err, TT_ERR_IO, "standard output cannot be written");
+    tt_buf_free(&b);
+    return st;
+}
+
+/* ---- notices ---- */
+
+void tt_report_finish(const tt_engine *e, const tt_answer *a)
+{
+    if (a->finish == TT_FINISH_INTERRUPTED)
+        tt_out_notice("interrupted");
+    else if (a->context_full)
+        tt_out_notice("the context of %u tokens is full, so the answer ends here",
+                      e->plan.max_context);
+    else if (a->finish == TT_FINISH_LENGTH)
+        tt_out_notice("the answer ends after %zu tokens (--max-new)", a->completion_tokens);
+}
+
+static double prefill_rate(const tt_answer *a)
+{
+    return ratio((double)(a->prompt_tokens - a->reused_tokens), a->prefill_s);
+}
+
+static double decode_rate(const tt_answer *a)
+{
+    return ratio((double)a->decoded_tokens, a->decode_s);
+}
+
+void tt_report_timing(const tt_engine *e, const tt_answer *a)
+{
+    tt_out_notice("load %.2f s; prompt %zu tokens in %.2f s, %.1f tokens/s; answer %zu tokens in "
+                  "%.2f s, %.1f tokens/s",
+                  e->load_s, a->prompt_tokens, a->prefill_s, prefill_rate(a), a->completion_tokens,
+                  a->decode_s, decode_rate(a));
+}
+
+void tt_report_calls(const json_t *parsed)
+{
+    const json_t *calls = json_object_get(parsed, "tool_calls");
+    for (size_t i = 0; i < json_array_size(calls); i++) {
+        const json_t *call = json_array_get(calls, i);
+        const char *name = json_string_value(json_object_get(call, "name"));
+        char *arguments = json_dumps(json_object_get(call, "arguments"),
+                                     JSON_ENCODE_ANY | JSON_REAL_PRECISION(15));
+        tt_out_notice("tool call: %s %s", name != NULL ? name : "?",
+                      arguments != NULL ? arguments : "{}");
+        tt_free(arguments);
+    }
+}
+
+/* ---- stats ---- */
+
+typedef struct cache_use {
+    uint64_t asks, hits, misses, joins, evictions, bytes;
+    double wait;
+} cache_use;
+
+static cache_use between(const tt_model_stats *a, const tt_model_stats *b)
+{
+    return (cache_use){.asks = b->expert_asks - a->expert_asks,
+                       .hits = b->expert_hits - a->expert_hits,
+                       .misses = b->expert_misses - a->expert_misses,
+                       .joins = b->expert_joins - a->expert_joins,
+                       .evictions = b->expert_evictions - a->expert_evictions,
+                       .bytes = b->expert_bytes_read - a->expert_bytes_read,
+                       .wait = b->expert_wait_seconds - a->expert_wait_seconds};
+}
+
+static void cache_line(tt_buf *b, const char *what, const cache_use *u, size_t tokens)
+{
+    char per[32], all[32];
+    tt_buf_printf(b, "%s  hits %.1f %% of %llu, read %s (%s a token), waited %.3f s\n", what,
+                  100 * ratio((double)u->hits, (double)u->asks), (unsigned long long)u->asks,
+                  tt_bytes_text(u->bytes, all),
+                  tt_bytes_text((uint64_t)ratio((double)u->bytes, (double)tokens), per), u->wait);
+}
+
+static void answer_lines(const tt_engine *e, const tt_answer *a, tt_buf *b)
+{
+    size_t computed = a->prompt_tokens - a->reused_tokens;
+    tt_buf_printf(b, "prompt    %zu tokens, %zu reused, %zu computed in %.3f s, %.1f tokens/s\n",
+                  a->prompt_tokens, a->reused_tokens, computed, a->prefill_s, prefill_rate(a));
+    tt_buf_printf(b, "answer    %zu tokens in %.3f s, %.1f tokens/s, ended by %s",
+                  a->completion_tokens, a->decode_s, decode_rate(a), tt_finish_word(a->finish));
+    if (a->first_text_s >= 0)
+        tt_buf_printf(b, ", first text after %.3f s", a->first_text_s);
+    tt_buf_putc(b, '\n');
+    if (e->plan.experts_per_layer == 0)
+        return;
+    cache_use prompt = between(&a->at_start, &a->at_decode),
+              answer = between(&a->at_decode, &a->at_end);
+    cache_line(b, "experts  prompt:", &prompt, computed);
+    cache_line(b, "         answer:", &answer, a->decoded_tokens);
+}
+
+void tt_report_stats(const tt_engine *e, const tt_answer *a)
+{
+    const tt_plan *p = &e->plan;
+    char peak[32], budget[32];
+    tt_buf b;
+    tt_buf_init(&b, TT_MIB);
+    tt_buf_printf(&b, "model     %s on %s %s, %u threads, ready after %.3f s\n", p->model_id,
+                  p->backend, p->cpu_level, p->threads, e->load_s);
+    if (a != NULL)
+        answer_lines(e, a, &b);
+    if (p->experts_per_layer > 0)
+        tt_buf_printf(&b, "slots     %u, %u a layer of %u\n", p->slots_total, p->slots_per_layer,
+                      p->experts_per_layer);
+    tt_buf_printf(&b, "seed      %llu\n", (unsigned long long)e->sampling.seed);
+    tt_buf_printf(&b, "memory    peak %s of a budget of %s\n",
+                  tt_bytes_text(tt_machine_peak_rss(), peak), tt_bytes_text(p->budget, budget));
+    if (tt_buf_status(&b, NULL) == TT_OK)
+        tt_out_report(b.data);
+    tt_buf_free(&b);
+}
+
+/* ---- the answer as JSON ---- */
+
+static json_t *timings_json(const tt_engine *e, const tt_answer *a)
+{
+    return json_pack("{s:f, s:f, s:f, s:o, s:f, s:f}", "load_s", e->load_s, "prefill_s",
+                     a->prefill_s, "prefill_tokens_per_second", prefill_rate(a), "first_text_s",
+                     a->first_text_s >= 0 ? json_real(a->first_text_s) : json_null(), "decode_s",
+                     a->decode_s, "decode_tokens_per_second", decode_rate(a));
+}
+
+static json_t *cache_json(const tt_engine *e, const tt_answer *a)
+{
+    cache_use u = between(&a->at_start, &a->at_end), d = between(&a->at_decode, &a->at_end);
+    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:I, s:f, s:f}", "slots",
+                     (json_int_t)e->plan.slots_total, "asks", (json_int_t)u.asks, "hits",
+                     (json_int_t)u.hits, "misses", (json_int_t)u.misses, "joins",
+                     (json_int_t)u.joins, "evictions", (json_int_t)u.evictions, "hit_rate",
+                     ratio((double)u.hits, (double)u.asks), "bytes_read", (json_int_t)u.bytes,
+                     "bytes_read_per_decoded_token",
+                     ratio((double)d.bytes, (double)a->decoded_tokens), "wait_s", u.wait);
+}
+
+/* Text, thoughts and calls: taken apart when the answer came through a template. */
+static int add_content(json_t *root, const tt_answer *a, const json_t *parsed)
+{
+    if (parsed == NULL) {
+        const char *text = a->text.len > 0 ? a->text.data : "";
+        return json_object_set_new(root, "text", json_stringn(text, a->text.len)) +
+               json_object_set_new(root, "reasoning", json_string("")) +
+               json_object_set_new(root, "tool_calls", json_array());
+    }
+    return json_object_set(root, "text", json_object_get(parsed, "content")) +
+           json_object_set(root, "reasoning", json_object_get(parsed, "reasoning")) +
+           json_object_set(root, "tool_calls", json_object_get(parsed, "tool_calls"));
+}
+
+tt_status tt_report_json(const tt_engine *e, const tt_answer *a, const json_t *parsed,
+                         tt_error *err)
+{
+    json_t *root = json_object();
+    json_t *rest =
+        json_pack("{s:s, s:I, s:I, s:I, s:o, s:s, s:s, s:s, s:I, s:o, s:I}", "finish_reason",
+                  tt_finish_word(a->finish), "prompt_tokens", (json_int_t)a->prompt_tokens,
+                  "completion_tokens", (json_int_t)a->completion_tokens, "reused_tokens",
+                  (json_int_t)a->reused_tokens, "timings", timings_json(e, a), "model",
+                  e->plan.model_id, "backend", e->plan.backend, "cpu_level", e->plan.cpu_level,
+                  "seed", (json_int_t)e->sampling.seed, "expert_cache", cache_json(e, a),
+                  "peak_rss_bytes", (json_int_t)tt_machine_peak_rss());
+    int bad = root == NULL || rest == NULL ? -1 : add_content(root, a, parsed);
+    if (bad == 0)
+        bad = json_object_update_missing(root, rest);
+    json_decref(rest);
+    if (bad != 0) {
+        json_decref(root);
+        return tt_fail(err, TT_ERR_NOMEM, "out of memory for the JSON object");
+    }
+    return print_json(root, err);
+}

@@ -1,0 +1,125 @@
+#include "cli/text_out.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#define NAME "TinyTitanCLI"
+
+static struct {
+    bool quiet, out_terminal, err_terminal;
+    bool mid_line; /* standard output stands inside a line */
+    bool progress; /* a progress line stands on the terminal */
+    int failed;    /* errno of the write that failed */
+} out;
+
+void tt_out_init(bool quiet)
+{
+    out.quiet = quiet;
+    out.out_terminal = isatty(STDOUT_FILENO) == 1;
+    out.err_terminal = isatty(STDERR_FILENO) == 1;
+}
+
+bool tt_out_text(const char *text, size_t len)
+{
+    if (out.failed != 0)
+        return false;
+    if (len == 0)
+        return true;
+    tt_out_progress_end();
+    if (fwrite(text, 1, len, stdout) != len || fflush(stdout) != 0) {
+        out.failed = errno != 0 ? errno : EIO;
+        return false;
+    }
+    out.mid_line = text[len - 1] != '\n';
+    return true;
+}
+
+bool tt_out_puts(const char *text)
+{
+    return tt_out_text(text, strlen(text));
+}
+
+bool tt_out_end_line(void)
+{
+    return !out.mid_line || tt_out_text("\n", 1);
+}
+
+bool tt_out_failed(void)
+{
+    return out.failed != 0;
+}
+
+bool tt_out_reader_left(void)
+{
+    return out.failed == EPIPE;
+}
+
+bool tt_out_is_terminal(void)
+{
+    return out.out_terminal;
+}
+
+/* On a terminal both streams share the line. */
+static void begin_error_line(void)
+{
+    tt_out_progress_end();
+    if (out.out_terminal && out.err_terminal)
+        (void)tt_out_end_line();
+}
+
+void tt_out_notice(const char *fmt, ...)
+{
+    if (out.quiet)
+        return;
+    begin_error_line();
+    va_list ap;
+    va_start(ap, fmt);
+    fputs(NAME ": ", stderr);
+    vfprintf(stderr, fmt, ap);
+    fputc('\n', stderr);
+    va_end(ap);
+}
+
+void tt_out_report(const char *text)
+{
+    if (out.quiet)
+        return;
+    begin_error_line();
+    fputs(text, stderr);
+}
+
+void tt_out_error(const tt_error *err)
+{
+    begin_error_line();
+    fputs(NAME ": ", stderr);
+    if (err->file[0] != '\0' && strstr(err->message, err->file) == NULL)
+        fprintf(stderr, "%s: ", err->file);
+    if (err->file[0] != '\0' && err->offset >= 0)
+        fprintf(stderr, "byte %lld: ", (long long)err->offset);
+    fprintf(stderr, "%s\n", err->message[0] != '\0' ? err->message : tt_status_text(err->status));
+}
+
+void tt_out_progress(const char *fmt, ...)
+{
+    if (out.quiet || !out.err_terminal || (out.out_terminal && out.mid_line))
+        return;
+    va_list ap;
+    va_start(ap, fmt);
+    fputs("\r\033[K", stderr);
+    vfprintf(stderr, fmt, ap);
+    fflush(stderr);
+    va_end(ap);
+    out.progress = true;
+}
+
+void tt_out_progress_end(void)
+{
+    if (!out.progress)
+        return;
+    fputs("\r\033[K", stderr);
+    fflush(stderr);
+    out.progress = false;
+}

@@ -1,0 +1,272 @@
+/* Proves weights times activations at every level against the reference, and that a row's bytes do
+ * not depend on the rows, threads and ranges it is computed with. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "support/levels.h"
+
+static const tt_dtype types[] = {TT_DTYPE_Q4, TT_DTYPE_Q8, TT_DTYPE_BF16, TT_DTYPE_F16,
+                                 TT_DTYPE_F32};
+#define N_TYPES (sizeof types / sizeof types[0])
+
+typedef struct shape {
+    uint32_t rows, cols, T;
+} shape;
+
+static const shape shapes[] = {{1, 64, 1},     {7, 64, 2},     {8, 128, 3},   {9, 192, 4},
+                               {17, 320, 5},   {33, 256, 7},   {16, 1024, 6}, {5, 1088, 16},
+                               {12, 2048, 17}, {3, 4160, 9},   {24, 576, 63}, {10, 640, 64},
+                               {8, 448, 65},   {19, 128, 130}, {64, 64, 49}};
+#define N_SHAPES (sizeof shapes / sizeof shapes[0])
+
+/* A chain of cols / lanes fused steps and at most five levels of sums; each step rounds once, and
+ * decoding rounds once more: relative to the sum of magnitudes. Eight lanes is the narrowest
+ * level. */
+static double allowance(uint32_t cols)
+{
+    return (cols / 8.0 + 8) * EPS32;
+}
+
+static void check_matmul(tt_backend *be, tt_backend *ref, const tt_mat *W, const float *x,
+                         size_t ldx, uint32_t T)
+{
+    size_t ldy = W->rows + 3, n = (T - 1) * ldy + W->rows;
+    float *got = tt_guard_new(n), *want = tt_guard_new(n), *mag = tt_guard_new(n);
+    float *absx = tt_guard_new(T * ldx);
+    for (size_t i = 0; i < (size_t)T * ldx; i++)
+        absx[i] = fabsf(x[i]);
+    tt_mat absW = tt_mat_magnitude(ref, W);
+    ref->ops->matmul(ref, want, ldy, x, ldx, W, T);
+    ref->ops->matmul(ref, mag, ldy, absx, ldx, &absW, T);
+    be->ops->matmul(be, got, ldy, x, ldx, W, T);
+    char what[96];
+    snprintf(what, sizeof what, "%s %s [%u, %u] x %u", be->level, tt_dtype_name(W->dtype), W->rows,
+             W->cols, T);
+    tt_assert_close(what, got, want, mag, n, 1e-30, allowance(W->cols));
+    tt_mat_free(&absW);
+    tt_guard_free(absx);
+    tt_guard_free(mag);
+    tt_guard_free(want);
+    tt_guard_free(got);
+}
+
+static void agrees(tt_backend *be, tt_backend *ref)
+{
+    tt_rng r = {1};
+    for (size_t k = 0; k < N_TYPES; k++)
+        for (size_t s = 0; s < N_SHAPES; s++)
+            for (int wild = 0; wild < 2; wild++) {
+                shape z = shapes[s];
+                if (types[k] != TT_DTYPE_Q4 && types[k] != TT_DTYPE_Q8)
+                    z.cols += (uint32_t)(s % 3) * 16 + (uint32_t)(s % 5); /* 96 and odd sizes */
+                tt_mat W = tt_mat_random(&r, types[k], z.rows, z.cols, 0.05f);
+                size_t ldx = z.cols + 5;
+                float *x = malloc(z.T * ldx * sizeof *x);
+                if (wild)
+                    tt_rng_fill_wild(&r, x, z.T * ldx);
+                else
+                    tt_rng_fill(&r, x, z.T * ldx, 1);
+                check_matmul(be, ref, &W, x, ldx, z.T);
+                free(x);
+                tt_mat_free(&W);
+            }
+}
+
+static void agrees_with_the_reference(void **state)
+{
+    tt_for_levels(1, agrees);
+}
+
+/* Every T from 1 to 70 and every row of it, one thread and several, against T = 1. */
+static void rows_alone(tt_backend *be, tt_backend *ref)
+{
+    tt_rng r = {2};
+    tt_backend *pools[3];
+    for (unsigned i = 0; i < 3; i++)
+        pools[i] = tt_level_open(be->level, i + 2);
+    for (size_t k = 0; k < N_TYPES; k++) {
+        uint32_t cols = tt_rng_below(&r, 2) != 0 ? 1216 : 192, rows = 77, most = 70;
+        if (types[k] == TT_DTYPE_BF16)
+            cols = 96 + 7;
+        tt_mat W = tt_mat_random(&r, types[k], rows, cols, 0.05f);
+        float *x = malloc((size_t)most * cols * sizeof *x);
+        float *one = malloc((size_t)most * rows * sizeof *one);
+        float *many = malloc((size_t)most * rows * sizeof *many);
+        tt_rng_fill(&r, x, (size_t)most * cols, 1);
+        for (uint32_t t = 0; t < most; t++)
+            be->ops->matmul(be, one + (size_t)t * rows, rows, x + (size_t)t * cols, cols, &W, 1);
+        for (uint32_t T = 1; T <= most; T += T < 18 ? 1 : 13) {
+            for (unsigned i = 0; i <= 3; i++) {
+                tt_backend *with = i == 0 ? be : pools[i - 1];
+                memset(many, 0xff, (size_t)T * rows * sizeof *many);
+                with->ops->matmul(with, many, rows, x, cols, &W, T);
+                tt_assert_same_bytes("T and threads", many, one, (size_t)T * rows * sizeof *many);
+            }
+        }
+        free(many);
+        free(one);
+        free(x);
+        tt_mat_free(&W);
+    }
+    for (unsigned i = 0; i < 3; i++)
+        tt_backend_close(&pools[i]);
+}
+
+static void a_row_does_not_feel_the_others(void **state)
+{
+    tt_for_levels(1, rows_alone);
+}
+
+/* Any range of rows, straight from the leaf, also of the reference. */
+static void ranges_of(const char *level)
+{
+    tt_rng r = {3};
+    tt_kernels k;
+    assert_int_equal(tt_cpu_kernels(level, &k, NULL), TT_OK);
+    void *scratch = malloc(tt_scratch_bytes(&tt_test_limits));
+    enum { ROWS = 37, COLS = 192, MOST = 5 };
+    for (size_t n = 0; n < N_TYPES; n++)
+        for (uint32_t T = 1; T <= MOST; T += 4) {
+            tt_mat W = tt_mat_random(&r, types[n], ROWS, COLS, 0.1f);
+            tt_mat U = tt_mat_random(&r, types[n], ROWS, COLS, 0.1f);
+            float x[MOST * COLS], whole[MOST * ROWS], cut[MOST * ROWS], glu[MOST * ROWS];
+            tt_rng_fill(&r, x, MOST * COLS, 1);
+            k.matmul(whole, ROWS, x, COLS, &W, 0, ROWS, T, scratch);
+            k.swiglu(glu, ROWS, x, COLS, &W, &U, 0, ROWS, T, scratch);
+            for (uint32_t a = 0; a <= ROWS; a += 5) {
+                k.matmul(cut, ROWS, x, COLS, &W, 0, a, T, scratch);
+                k.matmul(cut, ROWS, x, COLS, &W, a, ROWS, T, scratch);
+                tt_assert_same_bytes("matmul in two ranges", cut, whole, T * ROWS * sizeof *cut);
+                k.swiglu(cut, ROWS, x, COLS, &W, &U, 0, a, T, scratch);
+                k.swiglu(cut, ROWS, x, COLS, &W, &U, a, ROWS, T, scratch);
+                tt_assert_same_bytes("swiglu in two ranges", cut, glu, T * ROWS * sizeof *cut);
+            }
+            tt_mat_free(&W);
+            tt_mat_free(&U);
+        }
+    free(scratch);
+}
+
+static void ranges_do_not_matter(void **state)
+{
+    const char *level;
+    for (unsigned i = 0; (level = tt_cpu_level_at(i)) != NULL; i++)
+        ranges_of(level);
+}
+
+static void swiglu_level(tt_backend *be, tt_backend *ref)
+{
+    tt_rng r = {4};
+    static const uint32_t rows[] = {1, 8, 64, 100, 770}, Ts[] = {1, 2, 9, 49, 64};
+    for (size_t i = 0; i < 5; i++)
+        for (size_t k = 0; k < N_TYPES; k++) {
+            uint32_t F = rows[i], T = Ts[(i + k) % 5], H = 256;
+            tt_mat g = tt_mat_random(&r, types[k], F, H, 0.1f);
+            tt_mat u = tt_mat_random(&r, types[k], F, H, 0.1f);
+            float *x = tt_guard_new((size_t)T * H), *got = tt_guard_new((size_t)T * F);
+            float *want = tt_guard_new((size_t)T * F);
+            tt_rng_fill(&r, x, (size_t)T * H, i == 0 ? 200 : 1);
+            ref->ops->swiglu(ref, want, x, &g, &u, T);
+            be->ops->swiglu(be, got, x, &g, &u, T);
+            /* Sums of 256 terms of about 0.1 round to a few 1e-7 of their scale, silu adds two
+             * units, and the product carries both errors times the other factor. */
+            float scale = i == 0 ? 4e5f : 10;
+            tt_assert_close("swiglu", got, want, NULL, (size_t)T * F, 2e-6 * scale, 1e-5);
+            tt_guard_free(want);
+            tt_guard_free(got);
+            tt_guard_free(x);
+            tt_mat_free(&g);
+            tt_mat_free(&u);
+        }
+}
+
+static void swiglu_agrees(void **state)
+{
+    tt_for_levels(2, swiglu_level);
+}
+
+static void embed_level(tt_backend *be, tt_backend *ref)
+{
+    tt_rng r = {5};
+    for (size_t k = 0; k < N_TYPES; k++) {
+        uint32_t cols = k < 2 ? 320 : 99, ids[5] = {4, 0, 6, 6, 2};
+        tt_mat W = tt_mat_random(&r, types[k], 7, cols, 1);
+        float *got = tt_guard_new(5 * (size_t)cols), *want = tt_guard_new(5 * (size_t)cols);
+        ref->ops->embed(ref, want, &W, ids, 5);
+        be->ops->embed(be, got, &W, ids, 5);
+        /* scale * code + bias rounds once or twice; the terms are of order 2 */
+        tt_assert_close("embed", got, want, NULL, 5 * (size_t)cols, k < 2 ? 4 * EPS32 : 0, 0);
+        tt_guard_free(want);
+        tt_guard_free(got);
+        tt_mat_free(&W);
+    }
+}
+
+static void embed_agrees(void **state)
+{
+    tt_for_levels(2, embed_level);
+}
+
+static void add_level(tt_backend *be, tt_backend *ref)
+{
+    tt_rng r = {6};
+    for (size_t n = 1; n < 200000; n = n * 3 + 1) {
+        float *x = tt_guard_new(n), *y = tt_guard_new(n), *z = tt_guard_new(n);
+        tt_rng_fill_wild(&r, x, n);
+        tt_rng_fill_wild(&r, y, n);
+        memcpy(z, y, n * sizeof *z);
+        be->ops->add(be, y, x, n);
+        ref->ops->add(ref, z, x, n);
+        tt_assert_same_bytes("add", y, z, n * sizeof *y);
+        tt_guard_free(x);
+        tt_guard_free(y);
+        tt_guard_free(z);
+    }
+}
+
+static void add_agrees(void **state)
+{
+    tt_for_levels(2, add_level);
+}
+
+static void faults_level(tt_backend *be, tt_backend *ref)
+{
+    tt_rng r = {7};
+    enum { ROWS = 20, COLS = 128, T = 9 };
+    for (size_t k = 0; k < N_TYPES; k++) {
+        tt_mat W = tt_mat_random(&r, types[k], ROWS, COLS, 1);
+        float x[T * COLS], got[T * ROWS];
+        tt_rng_fill(&r, x, T * COLS, 1);
+        x[3 * COLS + 100] = NAN;
+        be->ops->matmul(be, got, ROWS, x, COLS, &W, T);
+        for (uint32_t t = 0; t < T; t++)
+            for (uint32_t i = 0; i < ROWS; i++)
+                assert_int_equal(isnan(got[t * ROWS + i]) != 0, t == 3);
+        tt_mat_free(&W);
+    }
+}
+
+static void nan_stays_in_its_row(void **state)
+{
+    tt_for_levels(1, faults_level);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(agrees_with_the_reference),
+        cmocka_unit_test(a_row_does_not_feel_the_others),
+        cmocka_unit_test(ranges_do_not_matter),
+        cmocka_unit_test(swiglu_agrees),
+        cmocka_unit_test(embed_agrees),
+        cmocka_unit_test(add_agrees),
+        cmocka_unit_test(nan_stays_in_its_row),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,32 @@
+/* levels.h: backends of every level that this machine has, and random operands for them.
+ *
+ * Owns:      a reference backend and a set of others to hold against it; random weight matrices.
+ * Not here:  tolerances.
+ * Laws:      a level that the machine lacks is reported on standard output, once a program.
+ * Threads:   one.
+ */
+#ifndef TT_TESTS_LEVELS_H
+#define TT_TESTS_LEVELS_H
+
+#include "backend/kernels.h"
+#include "support/approx.h"
+
+#define EPS32 0x1p-24 /* half a unit in the last place of 1.0f */
+
+/* Limits that fit every test. */
+extern const tt_backend_limits tt_test_limits;
+
+tt_backend *tt_level_open(const char *level, unsigned threads);
+tt_backend *tt_ref_open(void);
+
+/* Runs fn for every level above the reference, with a backend of `threads` and the reference. */
+typedef void (*tt_level_fn)(tt_backend *be, tt_backend *ref);
+void tt_for_levels(unsigned threads, tt_level_fn fn);
+
+/* A matrix of random weights of about `scale`, in memory of its own. */
+tt_mat tt_mat_random(tt_rng *r, tt_dtype dtype, uint32_t rows, uint32_t cols, float scale);
+void tt_mat_free(tt_mat *m);
+/* |weights| as F32, for magnitudes. */
+tt_mat tt_mat_magnitude(tt_backend *ref, const tt_mat *m);
+
+#endif
