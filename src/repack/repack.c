@@ -9,8 +9,8 @@
 #include "base/file.h"
 #include "format/install_layout.h"
 #include "format/install_writer.h"
+#include "repack/checkpoint.h"
 #include "repack/convert.h"
-#include "repack/snapshot.h"
 #include "repack/target.h"
 
 /* One conversion. */

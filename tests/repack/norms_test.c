@@ -1,5 +1,5 @@
-/* Proves that the form of norm weights follows from conv1d and values, for real and made checkpoints,
- * and that contradictions are refused instead of shifted twice or never. */
+/* Proves that the form of norm weights follows from conv1d and values, for real and made
+ * checkpoints, and that contradictions are refused instead of shifted twice or never. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -9,8 +9,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "repack/checkpoint.h"
 #include "repack/norms.h"
-#include "repack/snapshot.h"
 #include "support/mini_install.h"
 #include "support/tempdir.h"
 

@@ -11,7 +11,6 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/statvfs.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -340,26 +339,6 @@ static void a_living_conversion_is_left_alone(void **state)
     assert_int_equal(opens(target, &err), TT_OK);
 }
 
-/* ---- room ---- */
-
-static void too_little_room_is_refused_with_both_figures(void **state)
-{
-    char target[600];
-    tt_error err = {0};
-    tt_target t = {.lock = -1};
-    struct statvfs vfs;
-    in_dir(target, "t");
-    assert_int_equal(tt_target_init(&t, target, false, &err), TT_OK);
-    assert_int_equal(tt_target_space(&t, 1, &err), TT_OK);
-    assert_int_equal(statvfs(dir, &vfs), 0);
-    uint64_t have = (uint64_t)vfs.f_bavail * vfs.f_frsize, need = have + 123456789012;
-    char figure[32];
-    assert_int_equal(tt_target_space(&t, need, &err), TT_ERR_NO_SPACE);
-    snprintf(figure, sizeof figure, "%llu bytes", (unsigned long long)need);
-    assert_non_null(strstr(err.message, figure));
-    assert_non_null(strstr(err.message, "free"));
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -373,8 +352,6 @@ int main(void)
         cmocka_unit_test_setup_teardown(killed_while_overwriting_keeps_an_install, setup, teardown),
         cmocka_unit_test_setup_teardown(a_stopped_conversion_cleans_up, setup, teardown),
         cmocka_unit_test_setup_teardown(a_living_conversion_is_left_alone, setup, teardown),
-        cmocka_unit_test_setup_teardown(too_little_room_is_refused_with_both_figures, setup,
-                                        teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
