@@ -108,7 +108,8 @@ expect_same "$out" " Paris"
 expect_same "$(cat "$TMPDIR/err")" ""
 
 # Both end tokens end an answer: <|im_end|> here, and nothing of it is printed.
-run "$cli" --model "$model" --raw "${greedy[@]}" --quiet --prompt $'<|im_start|>user\nWhat is the capital of Japan?<|im_end|>\n<|im_start|>assistant\n'
+run "$cli" --model "$model" --raw "${greedy[@]}" --quiet \
+    --prompt $'<|im_start|>user\nWhat is the capital of Japan?<|im_end|>\n<|im_start|>assistant\n'
 expect_rc 0
 expect_same "$out" "The capital of Japan is Tokyo."
 expect_same "$err" ""
@@ -257,8 +258,12 @@ echo '{"name": "add"}' >"$TMPDIR/tools.json"
 failed "tools.json" "${chat[@]}" --prompt hi --tools "$TMPDIR/tools.json"
 
 cat >"$TMPDIR/tools.json" <<'J'
-[{"type": "function", "function": {"name": "add", "description": "Add two numbers.", "parameters": {"type": "object", "properties": {"a": {"type": "number", "description": "The first number."}, "b": {"type": "number", "description": "The second number."}}, "required": ["a", "b"]}}},
- {"type": "function", "function": {"name": "get_capital", "description": "Get the capital city of a country.", "parameters": {"type": "object", "properties": {"country": {"type": "string", "description": "The name of the country."}}, "required": ["country"]}}}]
+[{"type": "function", "function": {"name": "add", "description": "Add two numbers.",
+  "parameters": {"type": "object", "properties": {"a": {"type": "number", "description": "The first number."},
+  "b": {"type": "number", "description": "The second number."}}, "required": ["a", "b"]}}},
+ {"type": "function", "function": {"name": "get_capital", "description": "Get the capital city of a country.",
+  "parameters": {"type": "object", "properties": {"country":
+  {"type": "string", "description": "The name of the country."}}, "required": ["country"]}}}]
 J
 run "$cli" "${chat[@]}" --tools "$TMPDIR/tools.json" --prompt "Tell me the capital of France."
 expect_rc 0

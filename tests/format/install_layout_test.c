@@ -1,5 +1,5 @@
-/* Proves the arithmetic of layouts on known models and at the edges of its ranges, and the rules for
- * paths, ids and shell quoting. */
+/* Proves the arithmetic of layouts on known models and at the edges of its ranges, and the rules
+ * for paths, ids and shell quoting. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

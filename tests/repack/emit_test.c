@@ -1,5 +1,5 @@
-/* Proves that an emitted file has exactly the bytes appended, with their digest, that it never takes
- * the place of another, and that progress can stop it. */
+/* Proves that an emitted file has exactly the bytes appended, with their digest, that it never
+ * takes the place of another, and that progress can stop it. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

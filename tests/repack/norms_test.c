@@ -1,5 +1,5 @@
-/* Proves that the form of norm weights follows from conv1d and values, for real and made checkpoints,
- * and that contradictions are refused instead of shifted twice or never. */
+/* Proves that the form of norm weights follows from conv1d and values, for real and made
+ * checkpoints, and that contradictions are refused instead of shifted twice or never. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
-/* Proves that --verify-install finds a flip of any byte of an install, even one that every digest was
- * made to agree with, and issues a receipt only when nothing was found. */
+/* Proves that --verify-install finds a flip of any byte of an install, even one that every digest
+ * was made to agree with, and issues a receipt only when nothing was found. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
