@@ -20,9 +20,9 @@
 #define cpu_relax() __asm__ volatile("" ::: "memory")
 #endif
 
-/* A decode step crosses a few hundred barriers, each some microseconds after the last: whoever waits
- * stays awake for so long, then sleeps. By the clock, since a pause is 40 cycles on one machine and
- * 140 on the next; a number of rounds lies between two looks at it. */
+/* A decode step crosses a few hundred barriers, each some microseconds after the last: whoever
+ * waits stays awake for so long, then sleeps. By the clock, since a pause is 40 cycles on one
+ * machine and 140 on the next; a number of rounds lies between two looks at it. */
 #define SPIN_SECONDS 60e-6
 #define SPIN_ROUNDS  32
 
@@ -206,8 +206,8 @@ void tt_pool_run(tt_pool *p, size_t n, size_t grain, tt_pool_fn fn, void *ctx)
     atomic_store(&p->epoch, job);
     if (atomic_load(&p->sleepers) > 0)
         futex_wake(&p->epoch, (int)p->threads);
-    /* The caller's own part, then those whose workers have not come: on a busy machine a worker that
-     * waits for a core must not hold up the rest. */
+    /* The caller's own part, then those whose workers have not come: on a busy machine a worker
+     * that waits for a core must not hold up the rest. */
     for (unsigned i = 0; i < p->threads; i++)
         (void)take_part(p, job, i, 0);
     wait_for_parts(p);

@@ -57,7 +57,8 @@ static void add_one(void *ctx, size_t begin, size_t end, unsigned worker)
 }
 
 /* Far more threads than cores: workers come late all the time, and their parts are done by the
- * caller. Nothing is lost, nothing is done twice, and no worker's scratch is used by two at once. */
+ * caller. Nothing is lost, nothing is done twice, and no worker's scratch is used by two at once.
+ */
 static void late_workers_lose_nothing(void **state)
 {
     enum { JOBS = 20000 };
