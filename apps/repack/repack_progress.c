@@ -1,4 +1,4 @@
-#include "repack_progress.h"
+#include "repack/repack_progress.h"
 
 #include <signal.h>
 #include <stdio.h>

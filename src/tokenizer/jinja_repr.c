@@ -1,4 +1,5 @@
 /* Values to text as Python's str() and repr() write them, and text to numbers. */
+#include <float.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -33,7 +34,8 @@ static double from_digits(const char *digits, int exp10)
 static int shortest(double f, char digits[32])
 {
     int exp10 = 0;
-    for (int n = 15; n <= 17; n++) {
+    /* Subnormal numbers hold fewer than 15 digits. */
+    for (int n = fabs(f) < DBL_MIN ? 1 : 15; n <= 17; n++) {
         exp10 = digits_of(f, n, digits);
         if (from_digits(digits, exp10) == fabs(f))
             break;
@@ -209,6 +211,23 @@ static void repr_macro(tt_buf *b, const jmacro *m)
     tt_buf_putc(b, '>');
 }
 
+/* Classes print without an address, so templates may depend on it. */
+static void repr_function(tt_buf *b, const jbuiltin *f)
+{
+    static const struct {
+        const char *name, *text;
+    } classes[] = {{"dict", "dict"},
+                   {"namespace", "jinja2.utils.Namespace"},
+                   {"cycler", "jinja2.utils.Cycler"},
+                   {"joiner", "jinja2.utils.Joiner"}};
+    for (size_t i = 0; i < sizeof classes / sizeof classes[0]; i++)
+        if (strcmp(f->name, classes[i].name) == 0) {
+            tt_buf_printf(b, "<class '%s'>", classes[i].text);
+            return;
+        }
+    tt_buf_printf(b, "<function %s>", f->name);
+}
+
 static tt_status repr_other(jrun *r, tt_buf *b, jval v, bool ascii)
 {
     switch ((jtype)v.type) {
@@ -232,6 +251,9 @@ static tt_status repr_other(jrun *r, tt_buf *b, jval v, bool ascii)
         return repr_loop(r, b, v);
     case JT_MACRO:
         repr_macro(b, v.macro);
+        return TT_OK;
+    case JT_FUNC:
+        repr_function(b, v.func);
         return TT_OK;
     default:
         tt_buf_printf(b, "<%s object>", tt_jtype_name(v));

@@ -112,7 +112,7 @@ static void one_thing_wrong(void **state)
         {"arch/n_experts", "4", "n_experts", TT_ERR_LIMIT},
         {"arch/n_layers", "3", "layer_kind", TT_ERR_FORMAT},
         {"arch/hidden_size", "128", "payload_bytes", TT_ERR_LIMIT},
-        {"arch/n_mtp_layers", "0", "no draft layers", TT_ERR_FORMAT},
+        {"arch/n_mtp_layers", "0", "crc32c.bin", TT_ERR_FORMAT},
         {"source/index_sha256", "\"00\"", "64 lower-case", TT_ERR_FORMAT},
         {"source/files/x", "{\"size\": 1}", "header_sha256", TT_ERR_FORMAT},
         {"quantization/x", "{\"bits\": 4, \"group_size\": 32, \"mode\": \"affine\"}", "group_size",

@@ -1,6 +1,6 @@
 /* Proves that a plan finds every tensor of a checkpoint in its published spellings, gives it the
- * width of its role, and refuses unknown, doubled, missing, misshapen and unreadable ones by name.
- */
+ * width of its role, and refuses unknown, doubled, missing, misshapen and unreadable ones by
+ * name. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
