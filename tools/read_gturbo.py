@@ -164,9 +164,10 @@ class Install:
         need(hashlib.sha256(raw).hexdigest() == s["index_sha256"],
              "the index of %s has another SHA-256" % rel)
         need(raw[:8] == b"GTWEIGHT", "magic of " + rel)
-        version, known, real, zero = struct.unpack_from("<IIfI", raw, 8)
-        need((version, known, real, zero) == (1, 0x0A0B0C0D, -118.625, 0), "known numbers of " + rel)
-        index_bytes, file_bytes, count, entries, names, names_bytes = struct.unpack_from("<6Q", raw, 24)
+        known = struct.unpack_from("<IIfI", raw, 8)
+        need(known == (1, 0x0A0B0C0D, -118.625, 0), "known numbers of " + rel)
+        index_bytes, file_bytes, count, entries = struct.unpack_from("<4Q", raw, 24)
+        names, names_bytes = struct.unpack_from("<2Q", raw, 56)
         need(index_bytes == n and file_bytes == self.size(rel), "header of " + rel)
         need(entries == 128 and names == 128 + 128 * count, "header of " + rel)
         need(up(names + names_bytes, PAGE) == n, "header of " + rel)

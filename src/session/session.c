@@ -262,12 +262,8 @@ tt_status tt_session_sync(tt_session *s, const uint32_t *ids, size_t n, const tt
     bool all = o != NULL && o->logits != NULL;
     size_t at = all ? 0 : reusable_prefix(s, ids, n);
     TT_TRY(tt_session_rewind(s, at, err));
-    if (at < n) {
-        /* Rows from here on belong to the new prefix: an older checkpoint further on is void. */
-        if (s->kept_n > at)
-            s->kept_n = 0;
+    if (at < n)
         TT_TRY(tt_session_prefill(s, ids + at, n - at, o, err));
-    }
     keep(s);
     if (reused != NULL)
         *reused = at;

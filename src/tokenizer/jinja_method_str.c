@@ -534,6 +534,8 @@ METHOD(s_expandtabs)
             continue;
         }
         int64_t n = size > 0 ? size - column % size : 0;
+        if (n > (int64_t)b.max)
+            b.failed = TT_ERR_LIMIT;
         for (int64_t i = 0; i < n && b.failed == TT_OK; i++)
             tt_buf_putc(&b, ' ');
         column += n;

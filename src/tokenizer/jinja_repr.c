@@ -31,13 +31,32 @@ static double from_digits(const char *digits, int exp10)
     return strtod(text, NULL);
 }
 
+/* The next larger number of as many digits; false when it would take one more. */
+static bool next_digits(char *digits)
+{
+    for (size_t i = strlen(digits); i-- > 0;) {
+        if (digits[i] != '9') {
+            digits[i]++;
+            return true;
+        }
+        digits[i] = '0';
+    }
+    return false;
+}
+
 static int shortest(double f, char digits[32])
 {
+    int half = 0;
+    /* Above a power of two floats lie twice as far apart as below: there the nearest number of n
+     * digits may miss f while the next one up still reads back as f. */
+    bool power_of_two = frexp(fabs(f), &half) == 0.5;
     int exp10 = 0;
     /* Subnormal numbers hold fewer than 15 digits. */
     for (int n = fabs(f) < DBL_MIN ? 1 : 15; n <= 17; n++) {
         exp10 = digits_of(f, n, digits);
         if (from_digits(digits, exp10) == fabs(f))
+            break;
+        if (power_of_two && n < 17 && next_digits(digits) && from_digits(digits, exp10) == fabs(f))
             break;
     }
     size_t k = strlen(digits);

@@ -402,19 +402,19 @@ static void walk(const char *kinds, uint32_t experts, uint64_t seed, unsigned st
 
 static void random_walks_on_hybrid_models(void **state)
 {
-    walk("lf", 7, 1, 250);
-    walk("flf", 0, 2, 250);
+    walk("lf", 7, 1, 700);
+    walk("flf", 0, 2, 700);
 }
 
 static void random_walks_without_attention(void **state)
 {
-    walk("l", 7, 3, 250);
+    walk("l", 7, 3, 700);
 }
 
 static void random_walks_without_recurrence(void **state)
 {
-    walk("ff", 7, 4, 250);
-    walk("f", 0, 5, 250);
+    walk("ff", 7, 4, 700);
+    walk("f", 0, 5, 700);
 }
 
 /* ---- corners ---- */
@@ -608,6 +608,24 @@ static void a_checkpoint_under_overwritten_rows_is_not_used(void **state)
     }
 }
 
+/* Going back below the checkpoint and decoding up to where it stood is another branch too. */
+static void a_checkpoint_above_the_end_is_forgotten(void **state)
+{
+    tt_arch full = tiny_arch_plain("f", 0, 0);
+    tt_model *m = open_model(&full, 0, 64);
+    tt_session *s = session_of(m);
+    tt_error err = {0};
+    sync_ok(s, ramp, 100, 0);
+    ok(tt_session_rewind(s, 50, &err), &err);
+    for (uint32_t t = 0; t < 60; t++)
+        ok(tt_session_decode(s, 3, &err), &err);
+    ok(tt_session_rewind(s, 100, &err), &err);
+    assert_null(tt_session_logits(s));
+    sync_ok(s, tt_session_tokens(s), 100, 99);
+    tt_session_close(&s);
+    tt_model_close(&m);
+}
+
 static void sessions_of_a_model_do_not_meet(void **state)
 {
     tt_arch a = tiny_arch_plain("lfl", 9, 2);
@@ -693,6 +711,7 @@ int main(void)
         cmocka_unit_test(a_sink_sees_every_position_once),
         cmocka_unit_test(a_full_context_refuses_and_stays),
         cmocka_unit_test(a_checkpoint_under_overwritten_rows_is_not_used),
+        cmocka_unit_test(a_checkpoint_above_the_end_is_forgotten),
         cmocka_unit_test(sessions_of_a_model_do_not_meet),
         cmocka_unit_test(reserved_fields_and_wrong_ids_are_refused),
     };

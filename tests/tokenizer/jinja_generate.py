@@ -1,4 +1,5 @@
 """Random templates for the comparison with Jinja2: expressions and statements from a grammar."""
+import re
 
 
 class Generator:
@@ -77,7 +78,7 @@ class Generator:
             return "%s[%s]" % (self.wrap(sub()), sub())
         if roll < 0.64:
             part = lambda: self.pick("", "0", "1", "-1", "2", "-2", "5")
-            return "%s[%s:%s%s]" % (self.wrap(sub()), part(), part(),
+            return "%s[%s:%s%s]" % (self.wrap(self.varying(sub())), part(), part(),
                                     self.pick("", "", ":", ":-1", ":2", ":-2"))
         if roll < 0.84:
             left, right = sub(), sub()
@@ -89,6 +90,12 @@ class Generator:
         if roll < 0.95:
             return "(%s if %s else %s)" % (sub(), sub(), sub())
         return "'%s' %% %s" % (self.pick("%s", "%d", "%s-%s", "%5.1f", "%r", "%x"), self.wrap(sub()))
+
+    def varying(self, text):
+        """The text, or a name when it is constant: constants are folded by other rules."""
+        known = set(self.names) | set(self.locals)
+        words = re.findall(r"[A-Za-z_]+", re.sub(r"'[^']*'", "", text))
+        return text if any(w in known for w in words) else self.name()
 
     def wrap(self, text):
         return "(%s)" % text if not text.replace("_", "a").isalnum() else text

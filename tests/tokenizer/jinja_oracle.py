@@ -20,6 +20,10 @@ except ImportError as e:
     print("skipped: python3 without jinja2 (%s)" % e)
     sys.exit(77)
 
+if reference.jinja2.__version__ != "3.1.2":
+    print("skipped: the reference is Jinja2 3.1.2, found " + reference.jinja2.__version__)
+    sys.exit(77)
+
 from jinja_cases import EXPRESSIONS, STATEMENTS, VARIABLES
 from jinja_generate import Generator
 
@@ -69,6 +73,22 @@ def agree(engine, template, variables):
         ours["text"] if ours["ok"] else ours["error"])
 
 
+def styles():
+    """The templates of the golden files over the recorded conversations."""
+    root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    golden = os.path.join(root, "tests", "golden", "jinja")
+    with open(os.path.join(golden, "conversations.json"), encoding="utf-8") as f:
+        chats = json.load(f)
+    paths = [os.path.join(golden, n) for n in sorted(os.listdir(golden)) if n.endswith(".jinja")]
+    paths.append(os.path.join(root, "models", "tales", "chat_template.jinja"))
+    cases = []
+    for path in paths:
+        with open(path, encoding="utf-8") as f:
+            template = f.read()
+        cases += [(template, chat["vars"]) for chat in chats]
+    return cases
+
+
 def main(argv):
     if len(argv) < 2:
         print(__doc__)
@@ -79,9 +99,10 @@ def main(argv):
     templates = ["{{ %s }}" % e for e in EXPRESSIONS] + list(STATEMENTS)
     generator = Generator(random.Random(seed), VARIABLES)
     templates += [generator.template() for _ in range(count)]
+    cases = [(t, VARIABLES) for t in templates] + styles()
     differ, documented = 0, 0
-    for template in templates:
-        what = agree(engine, template, VARIABLES)
+    for template, variables in cases:
+        what = agree(engine, template, variables)
         documented += what is False
         if what:
             differ += 1
@@ -91,7 +112,7 @@ def main(argv):
         print("the interpreter exited with an error")
         return 1
     print("%d templates compared, %d differ, %d differ as documented" %
-          (len(templates), differ, documented))
+          (len(cases), differ, documented))
     return 1 if differ else 0
 
 
