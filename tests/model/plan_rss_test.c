@@ -1,5 +1,6 @@
-/* Proves the promise of memory: a process that opens a model, fills its context and decodes to the end never has more resident
- * than the plan said, over widths, contexts, slots, KV bits, chunks and threads; and the plan is not far above it either. */
+/* Proves the promise of memory: a process that opens a model, fills its context and decodes to the
+ * end never has more resident than the plan said, over widths, contexts, slots, KV bits, chunks and
+ * threads; and the plan is not far above it either. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,6 @@
-/* Proves the budget: every option out of range is refused with its value, the sum is the sum of its parts, more memory never
- * means fewer slots or a smaller chunk, the least memory that holds is found and one byte less is refused with the figures. */
+/* Proves the budget: every option out of range is refused with its value, the sum is the sum of its
+ * parts, more memory never means fewer slots or a smaller chunk, the least memory that holds is
+ * found and one byte less is refused with the figures. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

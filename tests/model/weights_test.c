@@ -1,5 +1,6 @@
-/* Proves that the index is held to the architecture tensor by tensor: one that is missing, extra, misshapen or of a wrong type
- * is refused by its name before memory is taken; and that what is loaded is what the file says, in fields, types and cost. */
+/* Proves that the index is held to the architecture tensor by tensor: one that is missing, extra,
+ * misshapen or of a wrong type is refused by its name before memory is taken; and that what is
+ * loaded is what the file says, in fields, types and cost. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
