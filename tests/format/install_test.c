@@ -299,7 +299,10 @@ static void break_fields(json_t *v, const char *where, try_fn try, void *ctx)
     json_t *child;
     /* Keys that are taken out and put back change their order. */
     json_t *keys = json_array();
-    json_object_foreach(v, key, child) json_array_append_new(keys, json_string(key));
+    json_object_foreach(v, key, child)
+    {
+        json_array_append_new(keys, json_string(key));
+    }
     if (json_is_object(v)) {
         json_object_set_new(v, "zz_unknown", json_integer(1));
         snprintf(text, sizeof text, "unknown key in %s", where);
