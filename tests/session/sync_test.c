@@ -1,6 +1,7 @@
-/* Proves that a session is always one consistent prefix: hundreds of random syncs, decodes, rewinds, restores, aborts and failed
- * reads, on models with and without recurrent layers, against a record of what the timeline must be, its logits recomputed byte
- * for byte in a fresh session; then the corners one by one. */
+/* Proves that a session is always one consistent prefix: hundreds of random syncs, decodes,
+ * rewinds, restores, aborts and failed reads, on models with and without recurrent layers, against
+ * a record of what the timeline must be, its logits recomputed byte for byte in a fresh session;
+ * then the corners one by one. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -317,7 +318,8 @@ static void do_restore(record *r, tt_rng *g)
     free(snap);
 }
 
-/* A read fails somewhere in a prompt or a decode; what is left is one of the prefixes that may be. */
+/* A read fails somewhere in a prompt or a decode; what is left is one of the prefixes that may be.
+ */
 static void do_failing_read(record *r, tt_rng *g)
 {
     tt_model *m = r->s->model;
