@@ -365,7 +365,10 @@ static void store_tree(const tree_file *t)
     char file[700], *text = json_dumps(t->tree, JSON_INDENT(1) | JSON_SORT_KEYS);
     snprintf(file, sizeof file, "%s/%s", path, t->rel);
     FILE *f = fopen(file, "we");
-    assert_true(f != NULL && fputs(text, f) >= 0 && fclose(f) == 0);
+    assert_non_null(f);
+    int written = fputs(text, f);
+    assert_int_equal(fclose(f), 0);
+    assert_true(written >= 0);
     free(text);
 }
 
