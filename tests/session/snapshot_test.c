@@ -1,5 +1,6 @@
-/* Proves the snapshot block: it goes into sessions in any state, is refused whole and named when it is of another model, width or
- * level, and when its bytes are hostile with a right checksum; a refusal leaves the session as it was. */
+/* Proves the snapshot block: it goes into sessions in any state, is refused whole and named when it
+ * is of another model, width or level, and when its bytes are hostile with a right checksum; a
+ * refusal leaves the session as it was. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -78,8 +79,8 @@ static void same(const tt_session *a, const tt_session *b)
 
 /* ---- good ones ---- */
 
-/* Into sessions that are empty, shorter, longer, full, aborted, rewound; and what comes after is the
- * same. */
+/* Into sessions that are empty, shorter, longer, full, aborted, rewound; and what comes after is
+ * the same. */
 static void into_any_state(tt_model *m, tt_model *other, uint32_t n, bool logits)
 {
     tt_error err = {0};

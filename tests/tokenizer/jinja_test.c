@@ -388,8 +388,8 @@ static void stops_templates_that_want_too_much(void **state)
         json_t *vars = json_object();
         char *text = NULL;
         tt_error err = {0};
-        tt_status st = tt_jinja_render(templates[i], strlen(templates[i]), vars, &o, &text, NULL,
-                                       &err);
+        tt_status st =
+            tt_jinja_render(templates[i], strlen(templates[i]), vars, &o, &text, NULL, &err);
         /* The first few under the default limits, the others under tighter ones to save time. */
         o.max_steps = i < 4 ? o.max_steps : 1000000;
         o.max_memory = i < 4 ? o.max_memory : 16 * TT_MIB;
