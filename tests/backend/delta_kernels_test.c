@@ -244,7 +244,8 @@ static void strong_decay(tt_backend *be, tt_backend *ref)
     tt_rng r = {5};
     tt_delta_shape s = {1, 2, 64, 64};
     problem p = make_problem(&r, ref, s, 128, 60);
-    /* Running sums in the thousands whose small differences count: they must not be lost. */
+    /* Running sums in the thousands whose small differences count: they must not be lost to them.
+     */
     for (size_t i = 20; i < 128 * 2; i++)
         if (i % 128 >= 20)
             p.g[i] *= 1e-4f;

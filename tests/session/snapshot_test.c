@@ -79,8 +79,8 @@ static void same(const tt_session *a, const tt_session *b)
 
 /* ---- good ones ---- */
 
-/* Into sessions that are empty, shorter, longer, full, aborted, rewound; what comes after is the
- * same. */
+/* Into sessions that are empty, shorter, longer, full, aborted, rewound; and what comes after is
+ * the same. */
 static void into_any_state(tt_model *m, tt_model *other, uint32_t n, bool logits)
 {
     tt_error err = {0};
