@@ -1,5 +1,6 @@
-/* Any bytes through tt_session_restore, with size and checksum made right so that the parser behind them is reached. What is
- * accepted must come out of the session again; what is refused must leave it as it was. */
+/* Any bytes through tt_session_restore, with size and checksum made right so that the parser behind
+ * them is reached. What is accepted must come out of the session again; what is refused must leave
+ * it as it was. */
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
