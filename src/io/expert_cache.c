@@ -273,6 +273,7 @@ tt_status tt_expert_cache_ask(tt_expert_cache *c, tt_expert_lease *lease, tt_err
             s->last_used = ++c->tick;
         }
     }
+    tt_reader_flush(c->o.reader);
     if (st != TT_OK) {
         tt_expert_cache_release(c, lease);
         return st;
