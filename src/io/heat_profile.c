@@ -54,6 +54,14 @@ tt_status tt_heat_profile_save(const char *path, const char *key, uint32_t n_lay
     return st;
 }
 
+static float heat_at(const char *p)
+{
+    uint32_t u = tt_get_u32(p);
+    float f;
+    memcpy(&f, &u, sizeof f);
+    return f;
+}
+
 /* Everything that can be wrong with the header, the most telling first. */
 static tt_status check_profile(const char *p, size_t bytes, const char *path, const char *key,
                                uint32_t n_layers, uint32_t n_experts, tt_error *err)
@@ -83,27 +91,32 @@ static tt_status check_profile(const char *p, size_t bytes, const char *path, co
     return TT_OK;
 }
 
+tt_status tt_heat_profile_parse(const void *bytes, size_t n, const char *file, const char *key,
+                                uint32_t n_layers, uint32_t n_experts, float *heat, tt_error *err)
+{
+    TT_TRY(check_shape(key, n_layers, n_experts, err));
+    const char *p = bytes;
+    size_t count = (size_t)n_layers * n_experts, at = HEADER_BYTES + strlen(key);
+    TT_TRY(check_profile(p, n, file, key, n_layers, n_experts, err));
+    for (size_t i = 0; i < count; i++) {
+        float f = heat_at(p + at + i * 4);
+        if (!(f <= TT_CACHE_MOST_HEAT))
+            return tt_fail_at(err, TT_ERR_FORMAT, file, (int64_t)(at + i * 4),
+                              "the heat of expert %zu is %g", i, (double)f);
+    }
+    for (size_t i = 0; i < count; i++)
+        heat[i] = heat_at(p + at + i * 4);
+    return TT_OK;
+}
+
 tt_status tt_heat_profile_load(const char *path, const char *key, uint32_t n_layers,
                                uint32_t n_experts, float *heat, tt_error *err)
 {
     TT_TRY(check_shape(key, n_layers, n_experts, err));
-    size_t most = profile_bytes(TT_MAX_NAME, (size_t)n_layers * n_experts), bytes = 0;
-    size_t n = (size_t)n_layers * n_experts, at = HEADER_BYTES + strlen(key);
-    char *p = NULL;
-    TT_TRY(tt_file_read(path, most, &p, &bytes, err));
-    tt_status st = check_profile(p, bytes, path, key, n_layers, n_experts, err);
-    for (size_t i = 0; i < n && st == TT_OK; i++) {
-        uint32_t u = tt_get_u32(p + at + i * 4);
-        float f;
-        memcpy(&f, &u, sizeof f);
-        if (!(f <= TT_CACHE_MOST_HEAT))
-            st = tt_fail_at(err, TT_ERR_FORMAT, path, (int64_t)(at + i * 4),
-                            "the heat of expert %zu is %g", i, (double)f);
-    }
-    for (size_t i = 0; i < n && st == TT_OK; i++) {
-        uint32_t u = tt_get_u32(p + at + i * 4);
-        memcpy(&heat[i], &u, sizeof u);
-    }
-    tt_free(p);
+    size_t most = profile_bytes(TT_MAX_NAME, (size_t)n_layers * n_experts), n = 0;
+    char *bytes = NULL;
+    TT_TRY(tt_file_read(path, most, &bytes, &n, err));
+    tt_status st = tt_heat_profile_parse(bytes, n, path, key, n_layers, n_experts, heat, err);
+    tt_free(bytes);
     return st;
 }

@@ -23,5 +23,9 @@ TT_MUST_CHECK tt_status tt_heat_profile_save(const char *path, const char *key, 
  * model. */
 TT_MUST_CHECK tt_status tt_heat_profile_load(const char *path, const char *key, uint32_t n_layers,
                                              uint32_t n_experts, float *heat, tt_error *err);
+/* The same from memory (also the fuzz target); `file` is for errors. */
+TT_MUST_CHECK tt_status tt_heat_profile_parse(const void *bytes, size_t n, const char *file,
+                                              const char *key, uint32_t n_layers,
+                                              uint32_t n_experts, float *heat, tt_error *err);
 
 #endif
