@@ -33,7 +33,7 @@ endif
 
 # ---- flags ----
 
-PKGS    := jansson yajl libpcre2-8 libutf8proc libcrypto
+PKGS    := jansson yajl libpcre2-8 libutf8proc libcrypto liburing
 PKG_CFLAGS := $(shell pkg-config --cflags $(PKGS) libedit cmocka 2>/dev/null)
 LIBS    := $(shell pkg-config --libs $(PKGS) 2>/dev/null) -lm -lpthread
 

@@ -1,41 +1,60 @@
 #include "base/machine.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/limits.h"
 
-/* Value of the line "key number [kB]" in a file of such lines; false when it is not there. */
-static bool line_value(const char *path, const char *key, uint64_t *value)
+#define MOST_TEXT 16384 /* memory.stat has about 2 KiB */
+
+bool tt_machine_text(const char *path, char *text, size_t cap)
 {
-    FILE *f = fopen(path, "re");
-    if (f == NULL)
+    size_t n = 0;
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
         return false;
-    char line[256];
-    size_t len = strlen(key);
-    bool found = false;
-    while (!found && fgets(line, sizeof line, f) != NULL) {
-        if (strncmp(line, key, len) == 0 && (line[len] == ' ' || line[len] == ':')) {
-            found = sscanf(line + len + 1, "%" SCNu64, value) == 1;
-            if (strstr(line, " kB") != NULL)
-                *value *= 1024;
-        }
+    while (n < cap - 1) {
+        ssize_t got = read(fd, text + n, cap - 1 - n);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got <= 0)
+            break;
+        n += (size_t)got;
     }
-    fclose(f);
-    return found;
+    close(fd);
+    text[n] = '\0';
+    return n > 0;
 }
 
-/* A file that holds one number; "max" and anything unreadable are no limit. */
-static bool number(const char *path, uint64_t *value)
+bool tt_machine_line_value(const char *path, const char *key, uint64_t *value)
 {
-    FILE *f = fopen(path, "re");
-    if (f == NULL)
+    char text[MOST_TEXT];
+    size_t len = strlen(key);
+    if (!tt_machine_text(path, text, sizeof text))
         return false;
-    bool ok = fscanf(f, "%" SCNu64, value) == 1;
-    fclose(f);
-    return ok;
+    for (const char *line = text; line != NULL && *line != '\0';) {
+        const char *end = strchr(line, '\n');
+        if (strncmp(line, key, len) == 0 && strchr(" :=", line[len]) != NULL &&
+            sscanf(line + len + 1, "%" SCNu64, value) == 1) {
+            const char *kb = strstr(line, " kB");
+            if (kb != NULL && (end == NULL || kb < end))
+                *value *= 1024;
+            return true;
+        }
+        line = end != NULL ? end + 1 : NULL;
+    }
+    return false;
+}
+
+bool tt_machine_number(const char *path, uint64_t *value)
+{
+    char text[64];
+    return tt_machine_text(path, text, sizeof text) && sscanf(text, "%" SCNu64, value) == 1;
 }
 
 typedef struct cgroup_files {
@@ -54,68 +73,70 @@ static uint64_t directory_left(const char *dir, const cgroup_files *names)
     char path[TT_MAX_PATH];
     uint64_t limit, usage = 0, cache[2] = {0, 0};
     snprintf(path, sizeof path, "%.3000s/%s", dir, names->limit);
-    if (!number(path, &limit) || limit >= (uint64_t)1 << 62)
+    if (!tt_machine_number(path, &limit) || limit >= (uint64_t)1 << 62)
         return UINT64_MAX;
     snprintf(path, sizeof path, "%.3000s/%s", dir, names->usage);
-    (void)number(path, &usage);
+    (void)tt_machine_number(path, &usage);
     snprintf(path, sizeof path, "%.3000s/memory.stat", dir);
     for (int i = 0; i < 2; i++)
-        (void)line_value(path, names->cache[i], &cache[i]);
+        (void)tt_machine_line_value(path, names->cache[i], &cache[i]);
     uint64_t dropped = cache[0] + cache[1], held = usage > dropped ? usage - dropped : 0;
     return limit > held ? limit - held : 0;
 }
 
-/* Walks from the group's own directory up to the mount point; the mount itself counts too, since a
- * container sees its own group there. */
-static uint64_t tree_left(const char *mount, const char *group, const cgroup_files *names)
+/* Walks from the group's own directory up to the mount point. */
+static void walk_up(const char *mount, const char *group, bool is_v2, tt_machine_group_fn fn,
+                    void *ctx)
 {
     char dir[TT_MAX_PATH];
-    uint64_t least = UINT64_MAX;
     snprintf(dir, sizeof dir, "%.2000s%.1000s", mount, group);
-    for (;;) {
-        uint64_t left = directory_left(dir, names);
-        least = left < least ? left : least;
+    for (bool own = true;; own = false) {
+        fn(ctx, dir, own, is_v2);
         char *slash = strrchr(dir, '/');
         if (slash == NULL || strlen(dir) <= strlen(mount))
-            return least;
+            return;
         *slash = '\0';
     }
 }
 
-static uint64_t cgroup_left(const char *root)
+void tt_machine_memory_groups(const char *root, tt_machine_group_fn fn, void *ctx)
 {
-    char path[TT_MAX_PATH], line[TT_MAX_PATH], mount[TT_MAX_PATH];
-    uint64_t least = UINT64_MAX;
+    char path[TT_MAX_PATH], text[MOST_TEXT], mount[TT_MAX_PATH];
     snprintf(path, sizeof path, "%.1000s/proc/self/cgroup", root);
-    FILE *f = fopen(path, "re");
-    if (f == NULL)
-        return least;
-    while (fgets(line, sizeof line, f) != NULL) {
-        line[strcspn(line, "\n")] = '\0';
+    if (!tt_machine_text(path, text, sizeof text))
+        return;
+    for (char *line = text, *next = NULL; line != NULL; line = next) {
+        next = strchr(line, '\n');
+        if (next != NULL)
+            *next++ = '\0';
         char *controllers = strchr(line, ':'),
              *group = controllers ? strchr(controllers + 1, ':') : NULL;
         if (group == NULL)
             continue;
         *group++ = '\0';
         controllers++;
-        const cgroup_files *names = *controllers == '\0' ? &v2 : &v1;
-        if (names == &v1 && strstr(controllers, "memory") == NULL)
+        bool is_v2 = *controllers == '\0';
+        if (!is_v2 && strstr(controllers, "memory") == NULL)
             continue;
-        snprintf(mount, sizeof mount, "%.1000s/sys/fs/cgroup%s", root,
-                 names == &v2 ? "" : "/memory");
-        uint64_t left = tree_left(mount, strcmp(group, "/") == 0 ? "" : group, names);
-        least = left < least ? left : least;
+        snprintf(mount, sizeof mount, "%.1000s/sys/fs/cgroup%s", root, is_v2 ? "" : "/memory");
+        walk_up(mount, strcmp(group, "/") == 0 ? "" : group, is_v2, fn, ctx);
     }
-    fclose(f);
-    return least;
+}
+
+static void take_least(void *ctx, const char *dir, bool own, bool is_v2)
+{
+    uint64_t *least = ctx, left = directory_left(dir, is_v2 ? &v2 : &v1);
+    (void)own;
+    *least = left < *least ? left : *least;
 }
 
 uint64_t tt_machine_memory_available_at(const char *root)
 {
     char path[TT_MAX_PATH];
-    uint64_t available = UINT64_MAX, group = cgroup_left(root);
+    uint64_t available = UINT64_MAX, group = UINT64_MAX;
+    tt_machine_memory_groups(root, take_least, &group);
     snprintf(path, sizeof path, "%.1000s/proc/meminfo", root);
-    (void)line_value(path, "MemAvailable", &available);
+    (void)tt_machine_line_value(path, "MemAvailable", &available);
     return group < available ? group : available;
 }
 
@@ -127,6 +148,6 @@ uint64_t tt_machine_memory_available(void)
 uint64_t tt_machine_peak_rss(void)
 {
     uint64_t peak = 0;
-    (void)line_value("/proc/self/status", "VmHWM", &peak);
+    (void)tt_machine_line_value("/proc/self/status", "VmHWM", &peak);
     return peak;
 }

@@ -1,59 +1,70 @@
 #include "io/expert_cache.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
 #include "base/hash.h"
-#include "base/mem.h"
+#include "io/slot_memory.h"
+#include "io/slot_table.h"
 
-#define NO_SLOT UINT32_MAX
+#define MOST_PARTS 2u
+#define RELEASED   UINT64_MAX
+#define WARM_DEPTH 4u /* experts read ahead at once: enough to keep a disk busy */
 
-typedef enum slot_state { SLOT_EMPTY, SLOT_LOADING, SLOT_READY } slot_state;
+/* The load of a slot. It is in flight while the slot is LOADING. */
+typedef struct load {
+    tt_read read[MOST_PARTS];
+    uint32_t started;  /* parts handed to the reader */
+    uint32_t position; /* in the list of those in flight */
+    bool warm;
+    tt_status failed; /* why the last load of this slot failed, for those who joined it */
+} load;
 
-typedef struct slot {
-    slot_state state;
-    uint32_t users;
-    uint32_t expert;    /* meaningful in LOADING and READY, and in EMPTY after a failed read */
-    tt_status failed;   /* why the last read of this slot failed, for those who joined it */
-    uint64_t last_used; /* larger is later; least recently used goes first */
-    tt_read read;
-} slot;
+typedef struct warming {
+    bool on;
+    double deadline;
+    uint64_t bytes_left;
+    uint32_t in_flight;
+    unsigned char *tried; /* [keys] */
+} warming;
 
 struct tt_expert_cache {
     tt_expert_cache_options o;
-    uint32_t n_slots; /* a layer */
-    void *block;
-    size_t block_bytes;
-    char *bytes;         /* first slot, aligned */
-    slot *slots;         /* [n_layers][n_slots] */
-    uint32_t *where;     /* [n_layers][n_experts] slot of the layer, or NO_SLOT */
-    uint64_t *asked;     /* [n_experts] number of the last ask that named it: finds duplicates */
-    uint64_t ask_number; /* counts calls of ask */
-    uint64_t tick;       /* recency */
+    uint64_t part_begin[MOST_PARTS + 1];
+    uint32_t n_parts;
+    tt_slot_table table;
+    tt_slot_memory memory;
+    load *loads;      /* [slots] */
+    uint32_t *flying; /* [slots] those LOADING, in no order */
+    uint32_t n_flying;
+    uint32_t slabs_leaving;
+    uint64_t *asked;    /* [n_experts] number of the last ask that named it: finds duplicates */
+    uint32_t *index;    /* [n_experts] scratch of release */
+    uint64_t ask_calls; /* of ask, those refused included */
+    uint64_t leases;    /* handed out */
+    tt_cache_recorder recorder;
+    warming warm;
+    tt_error failure; /* the last failed load in words, and whose it was */
+    uint32_t failure_slot, failure_generation;
     tt_expert_cache_stats stats;
 };
 
-/* False when a product leaves 64 bits, which only absurd options do. */
-static bool count_bytes(const tt_expert_cache_options *o, uint64_t *block, uint64_t *tables)
-{
-    uint64_t slots = (uint64_t)o->n_layers * o->slots_per_layer, b;
-    if (__builtin_mul_overflow(slots, o->stride, &b) ||
-        __builtin_add_overflow(b, (uint64_t)TT_PAGE_ALIGN, &b))
-        return false;
-    *block = b;
-    *tables = sizeof(tt_expert_cache) + slots * sizeof(slot) +
-              (uint64_t)o->n_layers * o->n_experts * sizeof(uint32_t) +
-              (uint64_t)o->n_experts * sizeof(uint64_t);
-    return true;
-}
+/* ---- create and close ---- */
 
 uint64_t tt_expert_cache_cost(const tt_expert_cache_options *o)
 {
-    uint64_t block, tables, sum;
-    if (!count_bytes(o, &block, &tables) || __builtin_add_overflow(block, tables, &sum))
+    tt_slot_table_options to = {
+        .n_layers = o->n_layers, .n_experts = o->n_experts, .n_slots = o->slots_total};
+    uint64_t slots = tt_slot_memory_cost(o->slots_total, o->stride, o->slab_bytes);
+    uint64_t table = tt_slot_table_cost(&to);
+    if (slots == UINT64_MAX || table == UINT64_MAX)
         return UINT64_MAX;
-    return sum;
+    return sizeof(tt_expert_cache) + slots + table +
+           (uint64_t)o->slots_total * (sizeof(load) + sizeof(uint32_t)) +
+           (uint64_t)o->n_experts * (sizeof(uint64_t) + sizeof(uint32_t)) +
+           (uint64_t)o->n_layers * o->n_experts;
 }
 
 static tt_status check_options(const tt_expert_cache_options *o, tt_error *err)
@@ -66,267 +77,78 @@ static tt_status check_options(const tt_expert_cache_options *o, tt_error *err)
                        o->n_experts, TT_MAX_EXPERTS);
     if (o->top_k < 1 || o->top_k > o->n_experts)
         return tt_fail(err, TT_ERR_INVALID, "top-k is %u, must be 1 to %u", o->top_k, o->n_experts);
-    if (o->slots_per_layer < o->top_k || o->slots_per_layer > o->n_experts)
+    if (o->slots_total < o->top_k || o->slots_total > o->n_layers * o->n_experts)
         return tt_fail(err, TT_ERR_INVALID,
-                       "%u expert slots a layer, must be %u (one token's experts) to %u (all)",
-                       o->slots_per_layer, o->top_k, o->n_experts);
+                       "%u expert slots, must be %u (a token's experts in one layer) to %u (all)",
+                       o->slots_total, o->top_k, o->n_layers * o->n_experts);
     if (o->stride == 0 || o->stride % TT_PAGE_ALIGN != 0)
         return tt_fail(err, TT_ERR_INVALID, "expert stride is %llu, must be a multiple of %u",
                        (unsigned long long)o->stride, TT_PAGE_ALIGN);
-    if (o->payload_bytes > o->stride)
-        return tt_fail(err, TT_ERR_INVALID, "expert payload of %llu bytes exceeds the stride %llu",
-                       (unsigned long long)o->payload_bytes, (unsigned long long)o->stride);
+    if (o->payload_bytes > o->stride || o->split > o->stride)
+        return tt_fail(err, TT_ERR_INVALID,
+                       "expert payload of %llu bytes, its down part at %llu: more than the stride "
+                       "%llu",
+                       (unsigned long long)o->payload_bytes, (unsigned long long)o->split,
+                       (unsigned long long)o->stride);
+    if (o->policy == TT_CACHE_BELADY)
+        return tt_fail(err, TT_ERR_INVALID, "cache policy belady is for replays");
     if (o->reader == NULL)
         return tt_fail(err, TT_ERR_INVALID, "expert cache without a reader");
     return TT_OK;
+}
+
+/* Where the parts of an expert begin. */
+static void cut_parts(tt_expert_cache *c)
+{
+    uint64_t split = (c->o.split + TT_IO_ALIGN - 1) / TT_IO_ALIGN * TT_IO_ALIGN;
+    if (split > 0 && split < c->o.stride)
+        c->part_begin[++c->n_parts] = split;
+    c->part_begin[++c->n_parts] = c->o.stride;
+}
+
+static tt_status take_memory(tt_expert_cache *c, tt_error *err)
+{
+    const tt_expert_cache_options *o = &c->o;
+    tt_slot_table_options to = {.n_layers = o->n_layers,
+                                .n_experts = o->n_experts,
+                                .top_k = o->top_k,
+                                .n_slots = o->slots_total,
+                                .policy = o->policy,
+                                .half_life = o->half_life};
+    TT_TRY(tt_slot_table_init(&c->table, &to, err));
+    c->loads = calloc(o->slots_total, sizeof *c->loads);
+    c->flying = calloc(o->slots_total, sizeof *c->flying);
+    c->asked = calloc(o->n_experts, sizeof *c->asked);
+    c->index = calloc(o->n_experts, sizeof *c->index);
+    c->warm.tried = calloc((size_t)o->n_layers * o->n_experts, 1);
+    if (c->loads == NULL || c->flying == NULL || c->asked == NULL || c->index == NULL ||
+        c->warm.tried == NULL)
+        return tt_fail(err, TT_ERR_NOMEM, "out of memory for the tables of %u expert slots",
+                       o->slots_total);
+    return tt_slot_memory_alloc(&c->memory, o->slots_total, o->stride, o->slab_bytes, o->touch,
+                                o->lock, err);
 }
 
 tt_status tt_expert_cache_create(const tt_expert_cache_options *o, tt_expert_cache **out,
                                  tt_error *err)
 {
     TT_TRY(check_options(o, err));
-    uint64_t block, tables;
-    if (!count_bytes(o, &block, &tables) || block > SIZE_MAX / 2)
-        return tt_fail(err, TT_ERR_NOMEM, "%u x %u expert slots of %llu bytes cannot be counted",
-                       o->n_layers, o->slots_per_layer, (unsigned long long)o->stride);
-    size_t n_slots = (size_t)o->n_layers * o->slots_per_layer;
-    size_t n_where = (size_t)o->n_layers * o->n_experts;
     tt_expert_cache *c = calloc(1, sizeof *c);
-    tt_status st = TT_OK;
     if (c == NULL)
         return tt_fail(err, TT_ERR_NOMEM, "out of memory for the expert cache");
     c->o = *o;
-    c->n_slots = o->slots_per_layer;
-    c->block_bytes = block;
-    c->slots = calloc(n_slots, sizeof *c->slots);
-    c->where = malloc(n_where * sizeof *c->where);
-    c->asked = calloc(o->n_experts, sizeof *c->asked);
-    if (c->slots == NULL || c->where == NULL || c->asked == NULL) {
-        st =
-            tt_fail(err, TT_ERR_NOMEM, "out of memory for the tables of %zu expert slots", n_slots);
-        goto fail;
-    }
-    TT_GOTO(tt_mem_alloc(c->block_bytes, "expert slots", &c->block, err), fail);
-    uintptr_t first = ((uintptr_t)c->block + TT_PAGE_ALIGN - 1) / TT_PAGE_ALIGN * TT_PAGE_ALIGN;
-    c->bytes = (char *)first;
-    for (size_t i = 0; i < n_where; i++)
-        c->where[i] = NO_SLOT;
-    *out = c;
-    return TT_OK;
-fail:
-    tt_expert_cache_close(&c);
-    return st;
-}
-
-static slot *slot_at(const tt_expert_cache *c, uint32_t layer, uint32_t index)
-{
-    return &c->slots[(size_t)layer * c->n_slots + index];
-}
-
-static void *slot_bytes(const tt_expert_cache *c, uint32_t layer, uint32_t index)
-{
-    return c->bytes + ((size_t)layer * c->n_slots + index) * c->o.stride;
-}
-
-static uint32_t *where(const tt_expert_cache *c, uint32_t layer, uint32_t expert)
-{
-    return &c->where[(size_t)layer * c->o.n_experts + expert];
-}
-
-static tt_status check_crc(tt_expert_cache *c, uint32_t layer, const slot *s, tt_error *err)
-{
-    if (c->o.crc == NULL)
-        return TT_OK;
-    uint32_t want = c->o.crc[(size_t)layer * c->o.n_experts + s->expert];
-    uint32_t got = tt_crc32c(0, s->read.dst, c->o.payload_bytes);
-    if (got == want)
-        return TT_OK;
-    c->stats.crc_failures++;
-    return tt_fail_at(err, TT_ERR_CORRUPT, c->o.reader->ops->path(c->o.reader, layer),
-                      (int64_t)s->read.offset,
-                      "layer %u expert %u does not match its checksum (CRC-32C %08x, expected "
-                      "%08x); verify the install and convert it again",
-                      layer, s->expert, got, want);
-}
-
-/* LOADING -> READY, or -> EMPTY with the reason kept for whoever else holds the slot. */
-static tt_status finish_load(tt_expert_cache *c, uint32_t layer, uint32_t index, tt_error *err)
-{
-    slot *s = slot_at(c, layer, index);
-    double begin = tt_now();
-    tt_status st = c->o.reader->ops->wait(c->o.reader, &s->read, err);
-    c->stats.wait_seconds += tt_now() - begin;
-    if (st == TT_OK) {
-        c->stats.bytes_read += s->read.bytes;
-        st = check_crc(c, layer, s, err);
-    } else {
-        tt_fail_context(err, st, "layer %u expert %u", layer, s->expert);
-    }
-    s->failed = st;
-    s->state = st == TT_OK ? SLOT_READY : SLOT_EMPTY;
-    if (st != TT_OK)
-        *where(c, layer, s->expert) = NO_SLOT;
-    return st;
-}
-
-/* A slot without users: EMPTY, else the least recently used READY one, else one whose load nobody
- * waits for any more, which is let finish first. NO_SLOT when every slot is under lease. */
-static uint32_t take_slot(tt_expert_cache *c, uint32_t layer)
-{
-    uint32_t oldest = NO_SLOT, loading = NO_SLOT;
-    for (uint32_t i = 0; i < c->n_slots; i++) {
-        const slot *s = slot_at(c, layer, i);
-        if (s->users > 0)
-            continue;
-        if (s->state == SLOT_EMPTY)
-            return i;
-        uint32_t *best = s->state == SLOT_READY ? &oldest : &loading;
-        if (*best == NO_SLOT || s->last_used < slot_at(c, layer, *best)->last_used)
-            *best = i;
-    }
-    if (oldest == NO_SLOT && loading == NO_SLOT)
-        return NO_SLOT;
-    /* A failure here belongs to an ask that has gone; either way the slot may be taken. */
-    if (oldest == NO_SLOT && finish_load(c, layer, loading, NULL) != TT_OK)
-        return loading;
-    uint32_t victim = oldest != NO_SLOT ? oldest : loading;
-    slot *s = slot_at(c, layer, victim);
-    *where(c, layer, s->expert) = NO_SLOT;
-    s->state = SLOT_EMPTY;
-    c->stats.evictions++;
-    return victim;
-}
-
-static tt_status start_load(tt_expert_cache *c, uint32_t layer, uint32_t expert, uint32_t *out,
-                            tt_error *err)
-{
-    uint32_t index = take_slot(c, layer);
-    if (index == NO_SLOT)
-        return tt_fail(err, TT_ERR_LIMIT,
-                       "layer %u: all %u expert slots are under lease; release one or open the "
-                       "model with more",
-                       layer, c->n_slots);
-    slot *s = slot_at(c, layer, index);
-    s->expert = expert;
-    s->failed = TT_OK;
-    s->read = (tt_read){.file = layer,
-                        .offset = (uint64_t)expert * c->o.stride,
-                        .bytes = c->o.stride,
-                        .dst = slot_bytes(c, layer, index)};
-    tt_status st = c->o.reader->ops->start(c->o.reader, &s->read, err);
-    if (st != TT_OK)
-        return tt_fail_context(err, st, "layer %u expert %u", layer, expert);
-    s->state = SLOT_LOADING;
-    *where(c, layer, expert) = index;
-    *out = index;
-    return TT_OK;
-}
-
-static tt_status check_ask(tt_expert_cache *c, const tt_expert_lease *lease, tt_error *err)
-{
-    if (lease->layer >= c->o.n_layers)
-        return tt_fail(err, TT_ERR_INVALID, "layer %u asked, the cache has %u", lease->layer,
-                       c->o.n_layers);
-    if (lease->n > c->n_slots)
-        return tt_fail(err, TT_ERR_LIMIT, "%u experts of a layer asked at once, it has %u slots",
-                       lease->n, c->n_slots);
-    c->ask_number++;
-    for (uint32_t i = 0; i < lease->n; i++) {
-        uint32_t e = lease->expert[i];
-        if (e >= c->o.n_experts)
-            return tt_fail(err, TT_ERR_INVALID, "layer %u: expert %u asked, it has %u",
-                           lease->layer, e, c->o.n_experts);
-        if (c->asked[e] == c->ask_number)
-            return tt_fail(err, TT_ERR_INVALID, "layer %u: expert %u asked twice in one ask",
-                           lease->layer, e);
-        c->asked[e] = c->ask_number;
-    }
-    return TT_OK;
-}
-
-tt_status tt_expert_cache_ask(tt_expert_cache *c, tt_expert_lease *lease, tt_error *err)
-{
-    TT_TRY(check_ask(c, lease, err));
-    uint32_t layer = lease->layer, hits = 0, joins = 0;
-    tt_status st = TT_OK;
-    /* What is there is leased first, so that making room for the rest cannot evict it. */
-    for (uint32_t i = 0; i < lease->n; i++) {
-        uint32_t index = *where(c, layer, lease->expert[i]);
-        lease->slot[i] = index;
-        lease->hit[i] = false;
-        if (index == NO_SLOT)
-            continue;
-        slot *s = slot_at(c, layer, index);
-        s->users++;
-        s->last_used = ++c->tick;
-        lease->hit[i] = s->state == SLOT_READY;
-        hits += s->state == SLOT_READY;
-        joins += s->state == SLOT_LOADING;
-    }
-    for (uint32_t i = 0; i < lease->n && st == TT_OK; i++) {
-        if (lease->slot[i] != NO_SLOT)
-            continue;
-        st = start_load(c, layer, lease->expert[i], &lease->slot[i], err);
-        if (st == TT_OK) {
-            slot *s = slot_at(c, layer, lease->slot[i]);
-            s->users++;
-            s->last_used = ++c->tick;
-        }
-    }
+    c->o.touch = NULL;
+    cut_parts(c);
+    tt_status st = take_memory(c, err);
+    for (uint32_t i = 0; st == TT_OK && i < o->slots_total; i++)
+        c->loads[i].position = TT_NO_SLOT;
     if (st != TT_OK) {
-        tt_expert_cache_release(c, lease);
+        tt_expert_cache_close(&c);
         return st;
     }
-    c->stats.asks += lease->n;
-    c->stats.hits += hits;
-    c->stats.joins += joins;
-    c->stats.misses += lease->n - hits - joins;
+    tt_slot_memory_register(&c->memory, c->o.reader);
+    *out = c;
     return TT_OK;
-}
-
-tt_status tt_expert_cache_wait(tt_expert_cache *c, const tt_expert_lease *lease, uint32_t i,
-                               const void **bytes, tt_error *err)
-{
-    if (i >= lease->n || lease->slot[i] == NO_SLOT)
-        return tt_fail(err, TT_ERR_STATE, "expert %u of a lease of %u is not held", i, lease->n);
-    uint32_t layer = lease->layer, index = lease->slot[i];
-    slot *s = slot_at(c, layer, index);
-    if (s->state == SLOT_LOADING)
-        TT_TRY(finish_load(c, layer, index, err));
-    if (s->state != SLOT_READY)
-        return tt_fail_at(err, s->failed, c->o.reader->ops->path(c->o.reader, layer),
-                          (int64_t)s->read.offset, "layer %u expert %u: its read had failed (%s)",
-                          layer, s->expert, tt_status_text(s->failed));
-    *bytes = slot_bytes(c, layer, index);
-    return TT_OK;
-}
-
-void tt_expert_cache_release(tt_expert_cache *c, tt_expert_lease *lease)
-{
-    for (uint32_t i = 0; i < lease->n; i++) {
-        if (lease->slot[i] != NO_SLOT)
-            slot_at(c, lease->layer, lease->slot[i])->users--;
-        lease->slot[i] = NO_SLOT;
-    }
-}
-
-void tt_expert_cache_set_reader(tt_expert_cache *c, tt_reader *reader)
-{
-    for (uint32_t layer = 0; layer < c->o.n_layers; layer++)
-        for (uint32_t i = 0; i < c->n_slots; i++)
-            if (slot_at(c, layer, i)->state == SLOT_LOADING)
-                (void)!finish_load(c, layer, i, NULL); /* whoever waits for it will be told */
-    c->o.reader = reader;
-}
-
-uint32_t tt_expert_cache_slots(const tt_expert_cache *c)
-{
-    return c->n_slots;
-}
-
-void tt_expert_cache_get_stats(const tt_expert_cache *c, tt_expert_cache_stats *out)
-{
-    *out = c->stats;
 }
 
 void tt_expert_cache_close(tt_expert_cache **cp)
@@ -334,15 +156,547 @@ void tt_expert_cache_close(tt_expert_cache **cp)
     if (cp == NULL || *cp == NULL)
         return;
     tt_expert_cache *c = *cp;
-    size_t n_slots = (size_t)c->o.n_layers * c->n_slots;
     /* A read in flight still owns its destination. */
-    for (size_t i = 0; c->slots != NULL && i < n_slots; i++)
-        if (c->slots[i].state == SLOT_LOADING)
-            (void)!c->o.reader->ops->wait(c->o.reader, &c->slots[i].read, NULL);
-    tt_mem_free(c->block, c->block_bytes);
-    free(c->slots);
-    free(c->where);
+    for (uint32_t i = 0; i < c->n_flying; i++)
+        for (uint32_t k = 0; k < c->loads[c->flying[i]].started; k++)
+            (void)!c->o.reader->ops->wait(c->o.reader, &c->loads[c->flying[i]].read[k], NULL);
+    tt_slot_memory_forget(&c->memory, c->o.reader);
+    tt_slot_memory_free(&c->memory);
+    tt_slot_table_free(&c->table);
+    free(c->loads);
+    free(c->flying);
     free(c->asked);
+    free(c->index);
+    free(c->warm.tried);
     free(c);
     *cp = NULL;
+}
+
+/* ---- loads ---- */
+
+static void record(const tt_expert_cache *c, const tt_cache_event *e)
+{
+    if (c->recorder.event != NULL)
+        c->recorder.event(c->recorder.ctx, e);
+}
+
+static void begin_load(tt_expert_cache *c, uint32_t slot, bool warm)
+{
+    load *l = &c->loads[slot];
+    l->started = 0;
+    l->failed = TT_OK;
+    l->warm = warm;
+    l->position = c->n_flying;
+    c->flying[c->n_flying++] = slot;
+    c->warm.in_flight += warm;
+}
+
+static tt_status start_part(tt_expert_cache *c, uint32_t slot, uint32_t part, tt_error *err)
+{
+    load *l = &c->loads[slot];
+    uint32_t layer = tt_slot_layer(&c->table, slot), expert = tt_slot_expert(&c->table, slot);
+    uint64_t begin = c->part_begin[part];
+    l->read[part] = (tt_read){.file = layer,
+                              .offset = (uint64_t)expert * c->o.stride + begin,
+                              .bytes = c->part_begin[part + 1] - begin,
+                              .dst = (char *)tt_slot_memory_at(&c->memory, slot) + begin};
+    tt_status st = c->o.reader->ops->start(c->o.reader, &l->read[part], err);
+    if (st != TT_OK)
+        return tt_fail_context(err, st, "layer %u expert %u", layer, expert);
+    l->started++;
+    return TT_OK;
+}
+
+static tt_status check_crc(tt_expert_cache *c, uint32_t slot, tt_error *err)
+{
+    uint32_t layer = tt_slot_layer(&c->table, slot), expert = tt_slot_expert(&c->table, slot);
+    if (c->o.crc == NULL)
+        return TT_OK;
+    uint32_t want = c->o.crc[(size_t)layer * c->o.n_experts + expert];
+    uint32_t got = tt_crc32c(0, tt_slot_memory_at(&c->memory, slot), c->o.payload_bytes);
+    if (got == want)
+        return TT_OK;
+    c->stats.crc_failures++;
+    return tt_fail_at(err, TT_ERR_CORRUPT, c->o.reader->ops->path(c->o.reader, layer),
+                      (int64_t)(expert * c->o.stride),
+                      "layer %u expert %u does not match its checksum (CRC-32C %08x, expected "
+                      "%08x); verify the install and convert it again",
+                      layer, expert, got, want);
+}
+
+/* Waits for one part of a load. */
+static tt_status wait_part(tt_expert_cache *c, uint32_t slot, uint32_t part, tt_error *err)
+{
+    double begin = tt_now();
+    tt_status st = c->o.reader->ops->wait(c->o.reader, &c->loads[slot].read[part], err);
+    c->stats.wait_seconds += tt_now() - begin;
+    if (st != TT_OK)
+        tt_fail_context(err, st, "layer %u expert %u", tt_slot_layer(&c->table, slot),
+                        tt_slot_expert(&c->table, slot));
+    return st;
+}
+
+static void count_load(tt_expert_cache *c, const load *l, bool ok)
+{
+    if (l->warm) {
+        c->warm.in_flight--;
+        c->stats.warm_failures += !ok;
+    } else if (ok) {
+        c->stats.bytes_read += c->o.stride;
+    }
+}
+
+/* The pages of a slab go back when its last slot has retired. */
+static void settle_slab(tt_expert_cache *c, uint32_t slot)
+{
+    uint32_t at = slot / c->memory.per_slab;
+    const tt_slab *s = &c->memory.slabs[at];
+    if (!s->leaving)
+        return;
+    for (uint32_t i = 0; i < s->n; i++)
+        if (c->table.slots[s->first + i].state != TT_SLOT_RETIRED)
+            return;
+    tt_slot_memory_retire(&c->memory, at, c->o.reader);
+    c->slabs_leaving--;
+}
+
+/* LOADING -> READY, or -> EMPTY with the reason kept for whoever else holds the slot. Every part is
+ * waited for, whatever failed; `st` is what failed before. */
+static tt_status end_load(tt_expert_cache *c, uint32_t slot, tt_status st, tt_error *err)
+{
+    load *l = &c->loads[slot];
+    const tt_slot *s = &c->table.slots[slot];
+    uint32_t layer = tt_slot_layer(&c->table, slot), expert = tt_slot_expert(&c->table, slot);
+    tt_error why = {.offset = -1};
+    if (st != TT_OK && err != NULL)
+        why = *err;
+    for (uint32_t k = 0; k < l->started; k++) {
+        tt_status part = wait_part(c, slot, k, st == TT_OK ? &why : NULL);
+        st = st == TT_OK ? part : st;
+    }
+    if (st == TT_OK)
+        st = check_crc(c, slot, &why);
+    count_load(c, l, st == TT_OK);
+    uint32_t last = c->flying[--c->n_flying];
+    c->flying[l->position] = last;
+    c->loads[last].position = l->position;
+    l->position = TT_NO_SLOT;
+    l->failed = st;
+    tt_slot_loaded(&c->table, slot, st == TT_OK);
+    if (st != TT_OK) {
+        c->failure = why;
+        c->failure_slot = slot;
+        c->failure_generation = s->generation;
+        if (err != NULL)
+            *err = why;
+    }
+    record(c, &(tt_cache_event){.kind = st == TT_OK ? TT_TRACE_READY : TT_TRACE_FAILED,
+                                .layer = layer,
+                                .n = 1,
+                                .expert = &expert});
+    if (c->slabs_leaving > 0)
+        settle_slab(c, slot);
+    return st;
+}
+
+static void finish_abandoned(void *ctx, uint32_t slot)
+{
+    /* A failure here belongs to an ask that has gone; either way the slot may be taken. */
+    (void)!end_load(ctx, slot, TT_OK, NULL);
+}
+
+/* ---- asking ---- */
+
+static tt_status check_ask(tt_expert_cache *c, const tt_expert_lease *lease, tt_error *err)
+{
+    if (lease->layer >= c->o.n_layers)
+        return tt_fail(err, TT_ERR_INVALID, "layer %u asked, the cache has %u", lease->layer,
+                       c->o.n_layers);
+    c->ask_calls++;
+    for (uint32_t i = 0; i < lease->n; i++) {
+        uint32_t e = lease->expert[i];
+        if (e >= c->o.n_experts)
+            return tt_fail(err, TT_ERR_INVALID, "layer %u: expert %u asked, it has %u",
+                           lease->layer, e, c->o.n_experts);
+        if (c->asked[e] == c->ask_calls)
+            return tt_fail(err, TT_ERR_INVALID, "layer %u: expert %u asked twice in one ask",
+                           lease->layer, e);
+        c->asked[e] = c->ask_calls;
+    }
+    return TT_OK;
+}
+
+/* Whether this slot was given to the lease's ask just now and no part of it was started. */
+static bool is_new(const tt_expert_cache *c, uint32_t slot)
+{
+    return c->table.slots[slot].state == TT_SLOT_LOADING && c->loads[slot].position == TT_NO_SLOT;
+}
+
+/* Starts the first part of everything that is new, then the second. A load that cannot be started
+ * whole ends at once. */
+static tt_status start_reads(tt_expert_cache *c, const tt_expert_lease *lease, tt_error *err)
+{
+    tt_status st = TT_OK;
+    uint32_t fresh = c->n_flying;
+    for (uint32_t i = 0; i < lease->n; i++)
+        if (is_new(c, lease->slot[i]))
+            begin_load(c, lease->slot[i], false);
+    uint32_t end = c->n_flying;
+    for (uint32_t part = 0; part < c->n_parts && st == TT_OK; part++)
+        for (uint32_t i = fresh; i < end && st == TT_OK; i++)
+            st = start_part(c, c->flying[i], part, err);
+    tt_reader_flush(c->o.reader);
+    for (uint32_t i = end; st != TT_OK && i-- > fresh;)
+        if (c->loads[c->flying[i]].started < c->n_parts)
+            (void)!end_load(c, c->flying[i], st, err);
+    return st;
+}
+
+static tt_status refuse_ask(const tt_expert_cache *c, const tt_expert_lease *lease, tt_error *err)
+{
+    if (lease->n > c->table.active)
+        return tt_fail(err, TT_ERR_LIMIT, "%u experts of a layer asked at once, there are %u slots",
+                       lease->n, c->table.active);
+    return tt_fail(err, TT_ERR_LIMIT,
+                   "layer %u: %u experts asked, but %u of %u expert slots are under lease; release "
+                   "some or open the model with more",
+                   lease->layer, lease->n, c->table.active - c->table.idle, c->table.active);
+}
+
+tt_status tt_expert_cache_ask(tt_expert_cache *c, tt_expert_lease *lease, tt_error *err)
+{
+    TT_TRY(check_ask(c, lease, err));
+    tt_slot_asked a = {.layer = lease->layer,
+                       .n = lease->n,
+                       .expert = lease->expert,
+                       .weight = lease->weight,
+                       .slot = lease->slot,
+                       .hit = lease->hit};
+    if (!tt_slot_ask(&c->table, &a, finish_abandoned, c))
+        return refuse_ask(c, lease, err);
+    for (uint32_t i = 0; i < lease->n; i++)
+        lease->generation[i] = c->table.slots[lease->slot[i]].generation;
+    lease->number = c->leases++;
+    c->stats.asks += lease->n;
+    c->stats.hits += a.hits;
+    c->stats.joins += a.joins;
+    c->stats.misses += lease->n - a.hits - a.joins;
+    c->stats.evictions += a.evictions;
+    if (lease->prefill) {
+        c->stats.prefill_asks += lease->n;
+        c->stats.prefill_hits += a.hits;
+    }
+    record(c, &(tt_cache_event){.kind = TT_TRACE_ASK,
+                                .prefill = lease->prefill,
+                                .lease = lease->number,
+                                .layer = lease->layer,
+                                .n = lease->n,
+                                .expert = lease->expert,
+                                .weight = lease->weight});
+    tt_status st = start_reads(c, lease, err);
+    if (st != TT_OK)
+        tt_expert_cache_release(c, lease);
+    return st;
+}
+
+/* ---- waiting ---- */
+
+static bool part_done(const tt_expert_cache *c, uint32_t slot, uint32_t part)
+{
+    const load *l = &c->loads[slot];
+    return l->started > part && tt_read_done(&l->read[part]);
+}
+
+static bool load_done(const tt_expert_cache *c, uint32_t slot)
+{
+    for (uint32_t k = 0; k < c->n_parts; k++)
+        if (!part_done(c, slot, k))
+            return false;
+    return true;
+}
+
+/* Whether a part can be trusted before the rest is there. */
+static bool comes_alone(const tt_expert_cache *c, tt_expert_part part)
+{
+    return part == TT_EXPERT_GATE_UP && c->n_parts > 1 && c->o.crc == NULL;
+}
+
+static tt_status wait_loading(tt_expert_cache *c, uint32_t slot, tt_expert_part part, tt_error *err)
+{
+    if (!comes_alone(c, part))
+        return end_load(c, slot, TT_OK, err);
+    tt_status st = wait_part(c, slot, 0, err);
+    return st != TT_OK || load_done(c, slot) ? end_load(c, slot, st, err) : TT_OK;
+}
+
+static tt_status tell_failure(const tt_expert_cache *c, uint32_t slot, tt_error *err)
+{
+    const tt_slot *s = &c->table.slots[slot];
+    uint32_t layer = tt_slot_layer(&c->table, slot), expert = tt_slot_expert(&c->table, slot);
+    tt_status why = c->loads[slot].failed;
+    if (c->failure_slot == slot && c->failure_generation == s->generation &&
+        c->failure.message[0] != '\0') {
+        if (err != NULL)
+            *err = c->failure;
+        return why;
+    }
+    return tt_fail_at(
+        err, why, c->o.reader->ops->path(c->o.reader, layer), (int64_t)(expert * c->o.stride),
+        "layer %u expert %u: its read had failed (%s)", layer, expert, tt_status_text(why));
+}
+
+tt_status tt_expert_cache_wait(tt_expert_cache *c, const tt_expert_lease *lease, uint32_t i,
+                               tt_expert_part part, const void **bytes, tt_error *err)
+{
+    if (i >= lease->n || lease->slot[i] == TT_NO_SLOT)
+        return tt_fail(err, TT_ERR_STATE, "expert %u of a lease of %u is not held", i, lease->n);
+    uint32_t slot = lease->slot[i];
+    const tt_slot *s = &c->table.slots[slot];
+    if (s->generation != lease->generation[i])
+        return tt_fail(err, TT_ERR_STATE, "expert %u of a lease of %u was released before", i,
+                       lease->n);
+    if (s->state == TT_SLOT_LOADING)
+        TT_TRY(wait_loading(c, slot, part, err));
+    else if (s->state != TT_SLOT_READY)
+        return tell_failure(c, slot, err);
+    *bytes = tt_slot_memory_at(&c->memory, slot);
+    return TT_OK;
+}
+
+bool tt_expert_cache_ready(const tt_expert_cache *c, const tt_expert_lease *lease, uint32_t i,
+                           tt_expert_part part)
+{
+    if (i >= lease->n || lease->slot[i] == TT_NO_SLOT)
+        return true;
+    uint32_t slot = lease->slot[i];
+    const tt_slot *s = &c->table.slots[slot];
+    if (s->generation != lease->generation[i] || s->state != TT_SLOT_LOADING)
+        return true;
+    return comes_alone(c, part) ? part_done(c, slot, 0) : load_done(c, slot);
+}
+
+void tt_expert_cache_release(tt_expert_cache *c, tt_expert_lease *lease)
+{
+    uint32_t loading = 0;
+    if (lease->number == RELEASED)
+        return;
+    for (uint32_t i = 0; i < lease->n; i++)
+        if (c->table.slots[lease->slot[i]].state == TT_SLOT_LOADING)
+            c->index[loading++] = i;
+    record(c,
+           &(tt_cache_event){
+               .kind = TT_TRACE_RELEASE, .lease = lease->number, .n = loading, .expert = c->index});
+    for (uint32_t i = 0; i < lease->n; i++) {
+        tt_slot_unlease(&c->table, lease->slot[i]);
+        if (c->slabs_leaving > 0)
+            settle_slab(c, lease->slot[i]);
+        lease->slot[i] = TT_NO_SLOT;
+    }
+    lease->number = RELEASED;
+}
+
+/* ---- warming up ---- */
+
+static bool demand_in_flight(const tt_expert_cache *c)
+{
+    for (uint32_t i = 0; i < c->n_flying; i++)
+        if (!c->loads[c->flying[i]].warm || c->table.slots[c->flying[i]].users > 0)
+            return true;
+    return false;
+}
+
+/* The hottest expert that is not there and was not tried yet, or TT_NO_SLOT. */
+static uint32_t hottest_missing(const tt_expert_cache *c)
+{
+    uint32_t keys = c->o.n_layers * c->o.n_experts, best = TT_NO_SLOT;
+    double most = -(double)INFINITY;
+    for (uint32_t k = 0; k < keys; k++) {
+        if (c->table.policy.score[k] > most && c->table.where[k] == TT_NO_SLOT &&
+            !c->warm.tried[k]) {
+            most = c->table.policy.score[k];
+            best = k;
+        }
+    }
+    return best;
+}
+
+typedef enum warm_result { WARM_STARTED, WARM_NOT_NOW, WARM_OVER } warm_result;
+
+/* Reads one more expert ahead. Over: nothing is left to gain, or the bounds are reached. */
+static warm_result warm_one(tt_expert_cache *c)
+{
+    uint32_t key = hottest_missing(c);
+    if (key == TT_NO_SLOT || c->warm.bytes_left < c->o.stride || tt_now() >= c->warm.deadline)
+        return WARM_OVER;
+    uint32_t slot = tt_slot_room(&c->table, key / c->o.n_experts);
+    if (slot == TT_NO_SLOT || c->table.slots[slot].state == TT_SLOT_LOADING)
+        return WARM_NOT_NOW;
+    if (c->table.slots[slot].state == TT_SLOT_READY &&
+        !tt_cache_policy_admits(&c->table.policy, key, c->table.slots[slot].key))
+        return WARM_OVER;
+    c->warm.tried[key] = 1;
+    c->warm.bytes_left -= c->o.stride;
+    c->stats.evictions += tt_slot_place(&c->table, slot, key);
+    begin_load(c, slot, true);
+    tt_status st = TT_OK;
+    for (uint32_t part = 0; part < c->n_parts && st == TT_OK; part++)
+        st = start_part(c, slot, part, NULL);
+    if (st != TT_OK) {
+        (void)!end_load(c, slot, st, NULL);
+        return WARM_OVER;
+    }
+    c->stats.warm_reads++;
+    c->stats.warm_bytes += c->o.stride;
+    return WARM_STARTED;
+}
+
+static void warm_step(tt_expert_cache *c)
+{
+    if (!c->warm.on || demand_in_flight(c))
+        return;
+    warm_result r = WARM_STARTED;
+    while (r == WARM_STARTED && c->warm.in_flight < WARM_DEPTH)
+        r = warm_one(c);
+    c->warm.on = r != WARM_OVER;
+    tt_reader_flush(c->o.reader);
+}
+
+void tt_expert_cache_warm(tt_expert_cache *c, double seconds, uint64_t bytes)
+{
+    c->warm.on = seconds > 0.0 && bytes > 0;
+    c->warm.deadline = tt_now() + seconds;
+    c->warm.bytes_left = bytes;
+    memset(c->warm.tried, 0, (size_t)c->o.n_layers * c->o.n_experts);
+}
+
+bool tt_expert_cache_warming(const tt_expert_cache *c)
+{
+    return c->warm.on;
+}
+
+void tt_expert_cache_warm_wait(tt_expert_cache *c)
+{
+    double waited = c->stats.wait_seconds; /* compute is not waiting */
+    for (;;) {
+        warm_step(c);
+        if (c->n_flying == 0)
+            break;
+        (void)!end_load(c, c->flying[0], TT_OK, NULL); /* whoever waits will be told */
+    }
+    c->stats.wait_seconds = waited;
+}
+
+void tt_expert_cache_poll(tt_expert_cache *c)
+{
+    tt_reader_poll(c->o.reader);
+    for (uint32_t i = c->n_flying; i-- > 0;)
+        if (load_done(c, c->flying[i]))
+            (void)!end_load(c, c->flying[i], TT_OK, NULL);
+    /* A reader that completes reads in wait only would leave them lying about. */
+    if (c->o.reader->ops->poll != NULL)
+        warm_step(c);
+}
+
+/* ---- heat ---- */
+
+static tt_status check_heat(const tt_expert_cache *c, tt_error *err)
+{
+    if (c->o.policy == TT_CACHE_LFU_DECAY)
+        return TT_OK;
+    return tt_fail(err, TT_ERR_UNSUPPORTED, "cache policy %s keeps no heat, use lfu-decay",
+                   tt_cache_policy_name(c->o.policy));
+}
+
+tt_status tt_expert_cache_get_heat(const tt_expert_cache *c, float *heat, tt_error *err)
+{
+    TT_TRY(check_heat(c, err));
+    for (uint32_t k = 0; k < c->o.n_layers * c->o.n_experts; k++)
+        heat[k] = (float)tt_cache_policy_heat(&c->table.policy, k);
+    return TT_OK;
+}
+
+tt_status tt_expert_cache_set_heat(tt_expert_cache *c, const float *heat, tt_error *err)
+{
+    uint32_t keys = c->o.n_layers * c->o.n_experts;
+    TT_TRY(check_heat(c, err));
+    for (uint32_t k = 0; k < keys; k++)
+        if (!(heat[k] <= TT_CACHE_MOST_HEAT))
+            return tt_fail(err, TT_ERR_INVALID, "heat of layer %u expert %u is %g",
+                           k / c->o.n_experts, k % c->o.n_experts, (double)heat[k]);
+    for (uint32_t k = 0; k < keys; k++)
+        tt_cache_policy_set_heat(&c->table.policy, k, (double)heat[k]);
+    tt_slot_scores_changed(&c->table);
+    return TT_OK;
+}
+
+/* ---- the rest ---- */
+
+/* The slab with the fewest leases, of these the one with the fewest experts; of equals the last. */
+static tt_slab *cheapest_slab(const tt_expert_cache *c)
+{
+    tt_slab *best = NULL;
+    uint64_t least = UINT64_MAX;
+    for (uint32_t i = 0; i < c->memory.n_slabs; i++) {
+        tt_slab *s = &c->memory.slabs[i];
+        uint64_t cost = 0;
+        if (s->leaving || s->retired)
+            continue;
+        for (uint32_t k = s->first; k < s->first + s->n; k++)
+            cost += ((uint64_t)(c->table.slots[k].users > 0) << 32) +
+                    (c->table.slots[k].state != TT_SLOT_EMPTY);
+        if (cost <= least) {
+            least = cost;
+            best = s;
+        }
+    }
+    return best;
+}
+
+tt_status tt_expert_cache_retire_slab(tt_expert_cache *c, tt_error *err)
+{
+    tt_slab *s = cheapest_slab(c);
+    if (s == NULL || c->table.active - s->n < c->o.top_k)
+        return tt_fail(err, TT_ERR_LIMIT,
+                       "%u expert slots are left in one piece, none of them can be given back",
+                       c->table.active);
+    for (uint32_t i = s->first; i < s->first + s->n; i++)
+        if (c->table.slots[i].state == TT_SLOT_LOADING && c->table.slots[i].users == 0)
+            (void)!end_load(c, i, TT_OK, NULL);
+    tt_slot_retire(&c->table, s->first, s->first + s->n);
+    s->leaving = true;
+    c->slabs_leaving++;
+    settle_slab(c, s->first);
+    return TT_OK;
+}
+
+void tt_expert_cache_set_reader(tt_expert_cache *c, tt_reader *reader)
+{
+    while (c->n_flying > 0)
+        (void)!end_load(c, c->flying[0], TT_OK, NULL); /* whoever waits for it will be told */
+    tt_slot_memory_forget(&c->memory, c->o.reader);
+    c->o.reader = reader;
+    tt_slot_memory_register(&c->memory, reader);
+}
+
+uint32_t tt_expert_cache_slots(const tt_expert_cache *c)
+{
+    return c->table.idle;
+}
+
+void tt_expert_cache_get_stats(const tt_expert_cache *c, tt_expert_cache_stats *out)
+{
+    *out = c->stats;
+    out->slots_total = c->table.active;
+    out->slabs = c->memory.n_slabs;
+    out->slabs_leaving = c->slabs_leaving;
+    for (uint32_t i = 0; i < c->memory.n_slabs; i++)
+        out->slabs_retired += c->memory.slabs[i].retired;
+    out->registered_bytes = c->memory.registered_bytes;
+    out->locked_bytes = c->memory.locked_bytes;
+    out->lock_errno = c->memory.lock_errno;
+}
+
+void tt_expert_cache_record(tt_expert_cache *c, const tt_cache_recorder *recorder)
+{
+    c->recorder = recorder != NULL ? *recorder : (tt_cache_recorder){0};
 }

@@ -46,7 +46,7 @@ static tt_status make_cache(tt_model *m, const tt_model_options *o, tt_error *er
     tt_expert_cache_options co = {.n_layers = L,
                                   .n_experts = E,
                                   .top_k = m->arch.top_k,
-                                  .slots_per_layer = m->plan.slots_per_layer,
+                                  .slots_total = m->plan.slots_total,
                                   .stride = layout->stride,
                                   .payload_bytes = layout->payload_bytes,
                                   .reader = m->reader,

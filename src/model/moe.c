@@ -40,6 +40,7 @@ static uint64_t lay_out(tt_moe *m, const tt_arch *a, uint64_t rows, uint64_t slo
     PLACE(y, G * a->hidden_size);
     PLACE(lease.slot, slots);
     PLACE(lease.expert, slots);
+    PLACE(lease.generation, slots);
     PLACE(lease.hit, slots);
 #undef PLACE
     return at;
@@ -53,7 +54,7 @@ uint64_t tt_moe_cost(const tt_arch *a, uint32_t rows, uint32_t slots)
 tt_status tt_moe_init(tt_moe *m, const tt_arch *a, uint32_t rows, tt_expert_cache *cache,
                       const tt_expert_layout *layout, tt_error *err)
 {
-    uint32_t slots = tt_expert_cache_slots(cache);
+    uint32_t slots = tt_expert_cache_slots(cache) / a->n_layers; /* a layer's share */
     *m = (tt_moe){
         .cache = cache, .layout = layout, .slots = slots, .rows_max = gather_rows(a, rows)};
     m->bytes = tt_moe_cost(a, rows, slots);
@@ -168,7 +169,7 @@ static void run_part(tt_step *s, tt_moe *m, bool hits)
         if (m->lease.hit[i] != hits)
             continue;
         const void *bytes = NULL;
-        s->status = tt_expert_cache_wait(m->cache, &m->lease, i, &bytes, s->err);
+        s->status = tt_expert_cache_wait(m->cache, &m->lease, i, TT_EXPERT_ALL, &bytes, s->err);
         if (s->status != TT_OK)
             return;
         m->job[i].gate = operand(&m->layout->gate, bytes);

@@ -148,7 +148,7 @@ static uint64_t slots_cost(const tt_plan *p, const tt_expert_layout *layout, uin
     tt_expert_cache_options o = {.n_layers = p->n_moe_layers,
                                  .n_experts = layout->n_experts,
                                  .top_k = p->top_k,
-                                 .slots_per_layer = slots,
+                                 .slots_total = p->n_moe_layers * slots,
                                  .stride = layout->stride,
                                  .payload_bytes = layout->payload_bytes};
     return tt_expert_cache_cost(&o);

@@ -1,14 +1,13 @@
 #include "faulty_reader.h"
 
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/limits.h"
 
 #define MOST_PENDING 4096
-
-enum { READ_STARTED = 1, READ_DONE = 2 };
 
 typedef struct faulty {
     tt_reader base;
@@ -21,6 +20,7 @@ typedef struct faulty {
     bool stop;
     tt_read *pending[MOST_PENDING];
     size_t n;
+    tt_read *ended; /* by the thread; the caller calls them done */
 } faulty;
 
 void faulty_options_default(faulty_options *o)
@@ -76,7 +76,7 @@ static tt_read *take(faulty *f, size_t i)
 static void complete(faulty *f, tt_read *rd)
 {
     rd->status = perform(f, &f->o, rd, NULL);
-    rd->state = READ_DONE;
+    rd->state = TT_READ_DONE;
 }
 
 static void *thread_main(void *arg)
@@ -94,7 +94,8 @@ static void *thread_main(void *arg)
         tt_status st = perform(f, &o, rd, NULL);
         pthread_mutex_lock(&f->lock);
         rd->status = st;
-        rd->state = READ_DONE;
+        rd->next = f->ended;
+        f->ended = rd;
         pthread_cond_broadcast(&f->done);
     }
     pthread_mutex_unlock(&f->lock);
@@ -114,7 +115,7 @@ static tt_status faulty_start(tt_reader *r, tt_read *rd, tt_error *err)
         st = tt_fail(err, TT_ERR_LIMIT, "more than %u reads in flight", MOST_PENDING);
     if (st == TT_OK) {
         memset(rd->dst, FAULTY_POISON, rd->bytes);
-        rd->state = READ_STARTED;
+        rd->state = TT_READ_QUEUED;
         f->pending[f->n++] = rd;
         if (f->o.eager && !f->o.threaded)
             complete(f, take(f, f->n - 1));
@@ -124,27 +125,57 @@ static tt_status faulty_start(tt_reader *r, tt_read *rd, tt_error *err)
     return st;
 }
 
+static void take_ended(faulty *f)
+{
+    for (; f->ended != NULL; f->ended = f->ended->next)
+        f->ended->state = TT_READ_DONE;
+}
+
+static void faulty_poll(tt_reader *r)
+{
+    faulty *f = (faulty *)r;
+    pthread_mutex_lock(&f->lock);
+    take_ended(f);
+    /* One chance in two for some read, so that callers see both. */
+    if (!f->o.threaded && f->n > 0 && draw(f) % 2 == 0)
+        complete(f, take(f, draw(f) % f->n));
+    pthread_mutex_unlock(&f->lock);
+}
+
 static tt_status faulty_wait(tt_reader *r, tt_read *rd, tt_error *err)
 {
     faulty *f = (faulty *)r;
     pthread_mutex_lock(&f->lock);
-    while (f->o.threaded && rd->state == READ_STARTED)
+    take_ended(f);
+    while (f->o.threaded && rd->state == TT_READ_QUEUED) {
         pthread_cond_wait(&f->done, &f->lock);
+        take_ended(f);
+    }
     /* Others first, each with one chance in two, then the one that was asked for. */
-    for (size_t i = 0; f->o.reorder && rd->state == READ_STARTED && i < f->n; i++) {
+    for (size_t i = 0; f->o.reorder && rd->state == TT_READ_QUEUED && i < f->n; i++) {
         size_t k = draw(f) % f->n;
         if (f->pending[k] != rd && draw(f) % 2 == 0)
             complete(f, take(f, k));
     }
-    for (size_t i = 0; rd->state == READ_STARTED && i < f->n; i++)
+    for (size_t i = 0; rd->state == TT_READ_QUEUED && i < f->n; i++)
         if (f->pending[i] == rd)
             complete(f, take(f, i));
-    tt_status st = rd->state == READ_DONE ? rd->status : TT_ERR_STATE;
+    tt_status st = rd->state == TT_READ_DONE ? rd->status : TT_ERR_STATE;
     pthread_mutex_unlock(&f->lock);
     if (st != TT_OK)
         return tt_fail_at(err, st, r->ops->path(r, rd->file), (int64_t)rd->offset,
                           "injected fault in read %llu", (unsigned long long)rd->token);
     return TT_OK;
+}
+
+static tt_status faulty_register(tt_reader *r, void *base, uint64_t bytes, tt_error *err)
+{
+    return tt_reader_register_memory(((faulty *)r)->inner, base, bytes, err);
+}
+
+static void faulty_forget(tt_reader *r, void *base)
+{
+    tt_reader_forget_memory(((faulty *)r)->inner, base);
 }
 
 static const char *faulty_path(const tt_reader *r, uint32_t file)
@@ -173,7 +204,10 @@ static void faulty_close(tt_reader *r)
 static const tt_reader_ops faulty_ops = {
     .name = "faulty",
     .start = faulty_start,
+    .poll = faulty_poll,
     .wait = faulty_wait,
+    .register_memory = faulty_register,
+    .forget_memory = faulty_forget,
     .path = faulty_path,
     .close = faulty_close,
 };
@@ -187,6 +221,7 @@ tt_status faulty_reader_open(tt_reader **inner, const faulty_options *o, tt_read
     if (f == NULL)
         return tt_fail(err, TT_ERR_NOMEM, "out of memory for a faulty reader");
     f->base.ops = &faulty_ops;
+    snprintf(f->base.describe, sizeof f->base.describe, "faulty");
     f->inner = *inner;
     f->o = *o;
     f->random = o->seed;
