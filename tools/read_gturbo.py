@@ -1,9 +1,12 @@
 #!/usr/bin/env python3
-"""A second reader of .gturbo installs, written from docs/format-gturbo.md alone (Python 3, no packages).
+"""A second reader of .gturbo installs, written from docs/format-gturbo.md alone.
+
+Plain Python 3, no packages.
 
   read_gturbo.py X.gturbo                      check every digest, layout and checksum
   read_gturbo.py X.gturbo --tensor NAME        print a tensor's values, one row a line
-  read_gturbo.py X.gturbo --expert L,E,gate    the same for a matrix of a routed expert (mtp.L for the draft)
+  read_gturbo.py X.gturbo --expert L,E,gate    the same for a matrix of a routed expert; mtp.L,E,…
+                                               for the draft
   ... --f32 FILE                               write the values as little-endian f32 instead
 
 Exit status: 0 the install is sound, 1 it is not, 2 wrong command line.
@@ -21,6 +24,7 @@ PAGE = 16384
 DTYPES = ["F32", "F16", "BF16", "Q4", "Q8", "I64"]
 BITS = {"Q4": 4, "Q8": 8}
 SIZE = {"F32": 4, "F16": 2, "BF16": 2, "I64": 8}
+REL = r"[a-z0-9_-][a-z0-9._-]*(/[a-z0-9_-][a-z0-9._-]*)*"
 
 
 class Bad(Exception):
@@ -84,13 +88,14 @@ class Install:
         raw = self.read("manifest.json", limit=16 << 20)
         self.manifest_sha = hashlib.sha256(raw).hexdigest()
         self.m = m = json.loads(raw.decode("utf-8"), object_pairs_hook=no_doubles)
-        keys_are(m, ["magic", "version", "min_reader", "writer", "model_id", "family", "arch", "source",
-                     "quantization", "sections", "files"])
-        need(m["magic"] == "GTURBO" and m["min_reader"] <= 1, "not an install that this reader knows")
+        keys_are(m, ["magic", "version", "min_reader", "writer", "model_id", "family", "arch",
+                     "source", "quantization", "sections", "files"])
+        need(m["magic"] == "GTURBO" and m["min_reader"] <= 1, "not an install of version 1")
         need(re.fullmatch(r"[A-Za-z0-9._:/+@-]{1,95}", m["model_id"]), "model_id")
         need(m["family"] == m["arch"]["family"], "family is stated twice, differently")
         a = self.arch = m["arch"]
-        self.experts, self.layers, self.drafts = a.get("n_experts", 0), a["n_layers"], a["n_mtp_layers"]
+        self.experts = a.get("n_experts", 0)
+        self.layers, self.drafts = a["n_layers"], a["n_mtp_layers"]
         self.check_files()
         self.index = {}
         self.check_sections()
@@ -110,7 +115,7 @@ class Install:
     def check_files(self):
         for rel, f in self.m["files"].items():
             keys_are(f, ["size", "sha256"])
-            need(len(rel) <= 255 and re.fullmatch(r"[a-z0-9_-][a-z0-9._-]*(/[a-z0-9_-][a-z0-9._-]*)*", rel), rel)
+            need(len(rel) <= 255 and re.fullmatch(REL, rel), rel)
             size, sha = 0, hashlib.sha256()
             with open(os.path.join(self.path, rel), "rb") as h:
                 for block in iter(lambda: h.read(1 << 20), b""):
@@ -126,9 +131,8 @@ class Install:
     def check_sections(self):
         s, owned = self.m["sections"], set()
         for name, section in s.items():
-            need(name in ("weights", "experts", "mtp", "tokenizer") or section["must_understand"] is False,
-                 "unknown section " + name)
             if name not in ("weights", "experts", "mtp", "tokenizer"):
+                need(section["must_understand"] is False, "unknown section " + name)
                 owned |= set(section["files"])
         need(("experts" in s) == (self.experts > 0), "section experts")
         need(("mtp" in s) == (self.drafts > 0), "section mtp")
@@ -149,20 +153,24 @@ class Install:
             names = {r for r in self.m["files"] if re.fullmatch(r"tokenizer/[^/]+", r)}
             need(names, "section tokenizer has no files")
             owned |= names
-        need(owned == set(self.m["files"]), "files without a section: %s" % sorted(set(self.m["files"]) ^ owned))
+        strays = sorted(set(self.m["files"]) ^ owned)
+        need(not strays, "files without a section: %s" % strays)
 
     def check_weights(self, section, rel, s):
         need(s["file"] == rel, "file of section " + section)
         n = s["index_bytes"]
         need(n % PAGE == 0 and PAGE <= n <= 32 << 20, "index_bytes")
         raw = self.read(rel, 0, n)
-        need(hashlib.sha256(raw).hexdigest() == s["index_sha256"], "the index of %s has another SHA-256" % rel)
+        need(hashlib.sha256(raw).hexdigest() == s["index_sha256"],
+             "the index of %s has another SHA-256" % rel)
         need(raw[:8] == b"GTWEIGHT", "magic of " + rel)
-        version, known, real, zero = struct.unpack_from("<IIfI", raw, 8)
-        need((version, known, real, zero) == (1, 0x0A0B0C0D, -118.625, 0), "known numbers of " + rel)
-        index_bytes, file_bytes, count, entries, names, names_bytes = struct.unpack_from("<6Q", raw, 24)
-        need(index_bytes == n and file_bytes == self.size(rel) and entries == 128, "header of " + rel)
-        need(names == 128 + 128 * count and up(names + names_bytes, PAGE) == n, "header of " + rel)
+        known = struct.unpack_from("<IIfI", raw, 8)
+        need(known == (1, 0x0A0B0C0D, -118.625, 0), "known numbers of " + rel)
+        index_bytes, file_bytes, count, entries = struct.unpack_from("<4Q", raw, 24)
+        names, names_bytes = struct.unpack_from("<2Q", raw, 56)
+        need(index_bytes == n and file_bytes == self.size(rel), "header of " + rel)
+        need(entries == 128 and names == 128 + 128 * count, "header of " + rel)
+        need(up(names + names_bytes, PAGE) == n, "header of " + rel)
         need(not any(raw[72:128]) and not any(raw[names + names_bytes:]), "padding of " + rel)
         end, name_at, last = n, names, b""
         for i in range(count):
@@ -172,8 +180,9 @@ class Install:
             places = struct.unpack_from("<6Q", raw, at + 56)
             name = raw[offset:offset + length]
             need(offset == name_at and 1 <= length <= 512 and name > last, "names of " + rel)
-            need(re.fullmatch(rb"[A-Za-z0-9._]+", name) and dtype < 6 and 1 <= rank <= 4, "entry of " + rel)
-            need(zero == 0 and not any(raw[at + 104:at + 128]) and not any(shape[rank:]), "entry of " + rel)
+            need(re.fullmatch(rb"[A-Za-z0-9._]+", name), "names of " + rel)
+            need(dtype < 6 and 1 <= rank <= 4 and not any(shape[rank:]), "entry of " + rel)
+            need(zero == 0 and not any(raw[at + 104:at + 128]), "entry of " + rel)
             want = []
             for size in parts_of(DTYPES[dtype], shape[:rank]):
                 start = up(end, 64) if size else 0
@@ -260,7 +269,8 @@ class Install:
         return shape, self.values(rel, 0, dtype, shape, places)
 
     def expert(self, layer, mtp, e, mat):
-        need(self.experts and e < self.experts and layer < (self.drafts if mtp else self.layers), "no such expert")
+        layers = self.drafts if mtp else self.layers
+        need(e < self.experts and layer < layers, "no such expert")
         t = self.layout[mtp]
         m = t[mat]
         rel = "packed_experts/%s_%02d.bin" % ("mtp" if mtp else "layer", layer)
@@ -309,8 +319,8 @@ def main():
             need(m, "--expert is not L,E,MAT")
             shape, values = install.expert(int(m[2]), bool(m[1]), int(m[3]), m[4])
         else:
-            print("%s: sound, %d tensors, %d files, receipt %s" % (install.m["model_id"], len(install.index),
-                                                                  len(install.m["files"]), receipt))
+            counts = (install.m["model_id"], len(install.index), len(install.m["files"]), receipt)
+            print("%s: sound, %d tensors, %d files, receipt %s" % counts)
             return 0
         if args.f32:
             with open(args.f32, "wb") as out:

@@ -65,7 +65,7 @@ static int print_version(void)
 static int print_commands(void)
 {
     printf("Usage: " PROGRAM " COMMAND --model DIR [OPTION...]\n\n"
-           "Measures an install. Commands:\n");
+           "Measures an install.\n\nCommands:\n");
     for (size_t i = 0; i < N_COMMANDS; i++)
         printf("  %-12s %s\n", commands[i].name, commands[i].purpose);
     printf("\n" PROGRAM " COMMAND --help lists a command's options; --version prints the version.\n"

@@ -92,26 +92,21 @@ static char *prompt(EditLine *el)
     return text;
 }
 
-/* Bytes after the first of a UTF-8 character, or -1. */
-static int following(unsigned char c, wchar_t *bits)
+#define REPLACEMENT 0xfffd
+
+/* Bytes that follow `c` in a UTF-8 character, and the bits it carries; -1 for no first byte. */
+static int following(unsigned char c, uint32_t *bits)
 {
-    if (c < 0x80) {
-        *bits = c;
-        return 0;
-    }
-    if (c >= 0xc2 && c < 0xe0) {
-        *bits = c & 0x1f;
-        return 1;
-    }
-    if ((c & 0xf0) == 0xe0) {
-        *bits = c & 0x0f;
-        return 2;
-    }
-    if (c >= 0xf0 && c < 0xf5) {
-        *bits = c & 0x07;
-        return 3;
-    }
-    return -1;
+    int more = c < 0x80 ? 0 : c < 0xc2 ? -1 : c < 0xe0 ? 1 : c < 0xf0 ? 2 : c < 0xf5 ? 3 : -1;
+    *bits = more <= 0 ? c : c & (0x3fu >> more);
+    return more;
+}
+
+/* Too long a form, a surrogate, or beyond the last character. */
+static bool is_character(uint32_t c, int more)
+{
+    static const uint32_t least[] = {0, 0x80, 0x800, 0x10000};
+    return c >= least[more] && c <= 0x10ffff && !(c >= 0xd800 && c < 0xe000);
 }
 
 /* 1 a byte, 0 end, -1 interrupted or failed. */
@@ -147,24 +142,21 @@ static int read_char(EditLine *el, wchar_t *out)
 {
     tt_line_input *in = NULL;
     unsigned char c;
-    wchar_t wide = 0;
+    uint32_t bits;
     el_get(el, EL_CLIENTDATA, &in);
     int n = read_byte(el, in, &c);
     if (n != 1)
         return n;
-    int more = following(c, &wide);
-    for (; more > 0; more--) {
+    int more = following(c, &bits);
+    bool good = more >= 0;
+    for (int i = 0; i < more && good; i++) {
         n = read_byte(el, in, &c);
         if (n != 1)
             return n;
-        if ((c & 0xc0) != 0x80)
-            more = 0; /* broken: shown as one replacement below */
-        wide = more > 0 ? (wide << 6 | (c & 0x3f)) : -1;
-        if (wide < 0)
-            break;
+        good = (c & 0xc0) == 0x80;
+        bits = bits << 6 | (c & 0x3fu);
     }
-    *out = more < 0 || wide < 0 || wide > 0x10ffff || (wide >= 0xd800 && wide < 0xe000) ? 0xfffd
-                                                                                        : wide;
+    *out = (wchar_t)(good && is_character(bits, more) ? bits : REPLACEMENT);
     return 1;
 }
 
@@ -188,6 +180,8 @@ static tt_line_event read_edited(tt_line_input *in, const char **line, size_t *l
     int n = 0;
     in->interrupted = false;
     errno = 0;
+    /* Before the prompt shows: what is typed as soon as it does must not be echoed twice. */
+    el_set(in->el, EL_PREP_TERM, 1);
     const char *got = el_gets(in->el, &n);
     if (got == NULL || n <= 0) {
         /* The cursor stands behind the prompt. */

@@ -1,4 +1,4 @@
-#include "repack_inspect.h"
+#include "repack/repack_inspect.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -4,10 +4,10 @@
 
 #include "base/clock.h"
 #include "repack/repack.h"
+#include "repack/repack_inspect.h"
+#include "repack/repack_options.h"
+#include "repack/repack_progress.h"
 #include "repack/verify.h"
-#include "repack_inspect.h"
-#include "repack_options.h"
-#include "repack_progress.h"
 
 static int failed(const char *what, const tt_error *err)
 {

@@ -1,4 +1,4 @@
-#include "repack_options.h"
+#include "repack/repack_options.h"
 
 #include <stdio.h>
 #include <string.h>

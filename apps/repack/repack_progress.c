@@ -1,4 +1,4 @@
-#include "repack_progress.h"
+#include "repack/repack_progress.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -50,7 +50,7 @@ static bool on_progress(void *ctx, uint64_t done, uint64_t total)
     p->tenth = percent / 10;
     double rate = took > 0 ? (double)done / took : 0;
     char left[32] = "-";
-    if (rate > 0)
+    if (rate > 0 && done <= total)
         eta(left, sizeof left, (double)(total - done) / rate);
     fprintf(stderr, "%s%s %3u %%  %.1f of %.1f MB  %.1f MB/s  ETA %s%s%s%s", p->tty ? "\r" : "",
             p->what, percent, (double)done / 1e6, (double)total / 1e6, rate / 1e6, left,

@@ -9,7 +9,7 @@
 #ifndef TT_APP_REPACK_PROGRESS_H
 #define TT_APP_REPACK_PROGRESS_H
 
-#include "repack/plan.h"
+#include "repack/tensor_plan.h"
 
 typedef struct repack_progress {
     const char *what; /* "converting" */

@@ -121,7 +121,7 @@ typedef struct tt_model_options {
         expert_slots; /* mean number of expert slots a layer; 0: as many as the budget allows */
     uint64_t
         ram_budget;    /* bytes for the whole process; 0: from cgroup limits and available memory */
-    float yarn_factor; /* 0: as the model says; > 1: YaRN with this factor */
+    float yarn_factor; /* 0: as the model says; 1: none; up to 64: YaRN with this factor */
     bool verify_reads; /* check every expert's CRC-32C on every read */
     const char *reader; /* NULL or "auto": the first of "uring", "pool", "buffered" that works */
     uint32_t io_depth;  /* pieces of expert reads in flight, 1..256; 0: from the probe, else 32 */
@@ -233,7 +233,9 @@ TT_API TT_MUST_CHECK tt_status tt_session_sync(tt_session *session, const uint32
                                                const tt_prefill_options *opts, size_t *reused,
                                                tt_error *err);
 
-/* Appends one token and computes the logits after it. TT_ERR_CONTEXT when the context is full. */
+/* Appends one token and computes the logits after it. TT_ERR_CONTEXT when the context is full. A
+ * step that fails while it computes leaves the session where it can be rewound to at once: its
+ * present length for models without recurrent layers, otherwise the end of the last prompt or 0. */
 TT_API TT_MUST_CHECK tt_status tt_session_decode(tt_session *session, uint32_t id, tt_error *err);
 
 /* Logits [vocab_size] after the last token; NULL when there are none. Valid until the next call on

@@ -76,7 +76,7 @@ void tt_model_get_info(const tt_model *m, tt_model_info *info)
                             .n_experts = m->arch.n_experts,
                             .top_k = m->arch.top_k,
                             .max_context = m->plan.max_context,
-                            .model_context = m->arch.max_position,
+                            .model_context = tt_install_arch(m->install)->max_position,
                             .threads = m->plan.threads,
                             .kv_bits = m->plan.kv_bits,
                             .prefill_chunk = m->plan.prefill_chunk};

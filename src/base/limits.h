@@ -15,10 +15,11 @@
 #define TT_MIB ((uint64_t)1 << 20)
 #define TT_GIB ((uint64_t)1 << 30)
 
-#define TT_PAGE_ALIGN 16384u /* alignment of the install's regions: DMA on every page size in use  \
-                              */
-#define TT_TENSOR_ALIGN 64u  /* alignment of tensors: one cache line, one AVX-512 register */
-#define TT_GROUP        64u  /* affine quantization group, values */
+#define TT_PAGE_ALIGN                                                                              \
+    16384u                  /* alignment of the install's regions: DMA on every page size in use   \
+                             */
+#define TT_TENSOR_ALIGN 64u /* alignment of tensors: one cache line, one AVX-512 register */
+#define TT_GROUP        64u /* affine quantization group, values */
 
 #define TT_MAX_LAYERS      256u  /* largest published sibling has 60 */
 #define TT_MAX_EXPERTS     4096u /* published: 512 */

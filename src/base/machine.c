@@ -39,26 +39,29 @@ static bool number(const char *path, uint64_t *value)
 }
 
 typedef struct cgroup_files {
-    const char *limit, *usage, *cache;
+    const char *limit, *usage, *cache[2];
 } cgroup_files;
 
-static const cgroup_files v1 = {"memory.limit_in_bytes", "memory.usage_in_bytes",
-                                "total_inactive_file"};
-static const cgroup_files v2 = {"memory.max", "memory.current", "inactive_file"};
+/* Pages of files that were read often count as active, and can be dropped all the same: as the
+ * kernel counts them for MemAvailable. */
+static const cgroup_files v1 = {
+    "memory.limit_in_bytes", "memory.usage_in_bytes", {"total_inactive_file", "total_active_file"}};
+static const cgroup_files v2 = {"memory.max", "memory.current", {"inactive_file", "active_file"}};
 
 /* What one cgroup directory leaves, UINT64_MAX without a limit. */
 static uint64_t directory_left(const char *dir, const cgroup_files *names)
 {
     char path[TT_MAX_PATH];
-    uint64_t limit, usage = 0, cache = 0;
+    uint64_t limit, usage = 0, cache[2] = {0, 0};
     snprintf(path, sizeof path, "%.3000s/%s", dir, names->limit);
     if (!number(path, &limit) || limit >= (uint64_t)1 << 62)
         return UINT64_MAX;
     snprintf(path, sizeof path, "%.3000s/%s", dir, names->usage);
     (void)number(path, &usage);
     snprintf(path, sizeof path, "%.3000s/memory.stat", dir);
-    (void)line_value(path, names->cache, &cache);
-    uint64_t held = usage > cache ? usage - cache : 0;
+    for (int i = 0; i < 2; i++)
+        (void)line_value(path, names->cache[i], &cache[i]);
+    uint64_t dropped = cache[0] + cache[1], held = usage > dropped ? usage - dropped : 0;
     return limit > held ? limit - held : 0;
 }
 

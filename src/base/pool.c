@@ -10,6 +10,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/limits.h"
 
 #if defined(__x86_64__)
@@ -19,9 +20,11 @@
 #define cpu_relax() __asm__ volatile("" ::: "memory")
 #endif
 
-/* A decode step crosses a few hundred barriers, each a few microseconds after the last: spin that
- * long, then sleep. */
-#define SPIN_ROUNDS 4000
+/* A decode step crosses a few hundred barriers, each some microseconds after the last: whoever
+ * waits stays awake for so long, then sleeps. By the clock, since a pause is 40 cycles on one
+ * machine and 140 on the next; a number of rounds lies between two looks at it. */
+#define SPIN_SECONDS 60e-6
+#define SPIN_ROUNDS  32
 
 /* The job that took a part last. Every job takes every part once, so a part is free for job j
  * exactly when j - 1 stands here, and a worker that comes too late finds nothing. */
@@ -78,22 +81,34 @@ static bool take_part(tt_pool *p, uint32_t job, unsigned index, unsigned as)
     return true;
 }
 
+/* Waits, awake, until *word leaves `seen`; false when that took too long. */
+static bool spin(_Atomic uint32_t *word, uint32_t seen)
+{
+    double until = 0;
+    for (;;) {
+        for (int i = 0; i < SPIN_ROUNDS; i++) {
+            if (atomic_load_explicit(word, memory_order_acquire) != seen)
+                return true;
+            cpu_relax();
+        }
+        double now = tt_now();
+        if (until == 0)
+            until = now + SPIN_SECONDS;
+        else if (now >= until)
+            return false;
+    }
+}
+
 /* The first job after `seen`. */
 static uint32_t next_job(tt_pool *p, uint32_t seen)
 {
-    uint32_t now;
-    for (int spin = 0; (now = atomic_load_explicit(&p->epoch, memory_order_acquire)) == seen;
-         spin++) {
-        if (spin < SPIN_ROUNDS) {
-            cpu_relax();
-            continue;
-        }
+    while (!spin(&p->epoch, seen)) {
         atomic_fetch_add(&p->sleepers, 1);
         if (atomic_load(&p->epoch) == seen)
             futex_wait(&p->epoch, seen);
         atomic_fetch_sub(&p->sleepers, 1);
     }
-    return now;
+    return atomic_load_explicit(&p->epoch, memory_order_acquire);
 }
 
 static void *worker_main(void *arg)
@@ -164,12 +179,9 @@ unsigned tt_pool_threads(const tt_pool *pool)
 static void wait_for_parts(tt_pool *p)
 {
     uint32_t left;
-    for (int spin = 0; (left = atomic_load_explicit(&p->pending, memory_order_acquire)) != 0;
-         spin++) {
-        if (spin < SPIN_ROUNDS) {
-            cpu_relax();
+    while ((left = atomic_load_explicit(&p->pending, memory_order_acquire)) != 0) {
+        if (spin(&p->pending, left))
             continue;
-        }
         atomic_store(&p->waiting, true);
         left = atomic_load(&p->pending);
         if (left != 0)
@@ -194,8 +206,8 @@ void tt_pool_run(tt_pool *p, size_t n, size_t grain, tt_pool_fn fn, void *ctx)
     atomic_store(&p->epoch, job);
     if (atomic_load(&p->sleepers) > 0)
         futex_wake(&p->epoch, (int)p->threads);
-    /* The caller's own part, then those whose workers have not come: on a busy machine a worker that
-     * waits for a core must not hold up the rest. */
+    /* The caller's own part, then those whose workers have not come: on a busy machine a worker
+     * that waits for a core must not hold up the rest. */
     for (unsigned i = 0; i < p->threads; i++)
         (void)take_part(p, job, i, 0);
     wait_for_parts(p);

@@ -2,7 +2,7 @@
  * manifests carry it.
  *
  * Owns:      the record, its checks, its JSON form in the manifest.
- * Not here:  tensor names (repack/plan.h, model/bind.h), derived run-time sizes (model/config.h).
+ * Not here:  tensor names (repack/tensor_plan.h, model/weights.h), sizes of a run (model/plan.h).
  * Laws:      (1) every field of a family is explicit in a manifest, nothing is inferred when one
  *            is read;  (2) every number is inside limits.h and consistent (heads divide, layer
  *            kinds count) before it is used.

@@ -1,7 +1,7 @@
 /* safetensors.h: reads safetensors checkpoints, single file or sharded.
  *
  * Owns:      the parsed headers, one open descriptor a shard.
- * Not here:  what the tensors mean (repack/plan.h); conversion (repack/convert.h).
+ * Not here:  what the tensors mean (repack/tensor_plan.h); conversion (repack/convert.h).
  * Laws:      (1) nothing in a header is believed before it is checked: length, JSON, dtype, shape
  *            product, byte range inside the file, size equal to shape x dtype, no two ranges
  *            overlapping, no name twice (across shards too), no bytes of the data section left

@@ -35,9 +35,9 @@ static void attention(tt_step *s, const tt_attention_weights *w, uint32_t i)
     OP(norm_rope, b->q, b->r, ldr, 2 * d, w->q_norm, Hq, d, eps, b->cosine, b->sine, R, s->T);
     OP(norm_rope, b->kr, b->k, ldk, d, w->k_norm, Hkv, d, eps, b->cosine, b->sine, R, s->T);
     OP(kv_append, kv, b->kr, b->v, s->pos0, s->T);
-    OP(attend, b->o, b->q, kv, Hq, s->pos0, s->T); /* [T, Hq, d] */
-    OP(sigmoid_gate, b->o, b->r + d, ldr, 2 * d, Hq, d, s->T);
-    mul(s, b->y, &w->o, b->o); /* [T, H] */
+    OP(attend, b->oa, b->q, kv, Hq, s->pos0, s->T); /* [T, Hq, d] */
+    OP(sigmoid_gate, b->oa, b->r + d, ldr, 2 * d, Hq, d, s->T);
+    mul(s, b->y, &w->o, b->oa); /* [T, H] */
 }
 
 /* Gated DeltaNet, model.md 4 */
@@ -57,12 +57,12 @@ static void delta_net(tt_step *s, const tt_delta_weights *w, uint32_t i)
     OP(delta_qk_norm, b->c, C, &shape, s->T);
     OP(delta_gates, b->g, b->beta, b->a, b->b, w->A_log, w->dt_bias, Hv, s->T);
     if (s->prefill)
-        OP(delta_chunked, b->o, S, b->c, C, b->g, b->beta, &shape, s->pos0, s->T);
+        OP(delta_chunked, b->od, S, b->c, C, b->g, b->beta, &shape, s->pos0, s->T);
     else
-        OP(delta_recurrent, b->o, S, b->c, C, b->g, b->beta, &shape, s->T); /* [T, Hv, dv] */
-    OP(gated_norm, b->o, b->o, b->z, w->norm, Hv, a->lin_value_dim, (float)a->rms_eps, TT_GATE_SILU,
-       s->T);
-    mul(s, b->y, &w->out, b->o); /* [T, H] */
+        OP(delta_recurrent, b->od, S, b->c, C, b->g, b->beta, &shape, s->T); /* [T, Hv, dv] */
+    OP(gated_norm, b->od, b->od, b->z, w->norm, Hv, a->lin_value_dim, (float)a->rms_eps,
+       TT_GATE_SILU, s->T);
+    mul(s, b->y, &w->out, b->od); /* [T, H] */
 }
 
 /* Dense MLP and shared expert, model.md 5 */

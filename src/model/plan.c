@@ -18,6 +18,14 @@
 #define CHUNK_MAX       512u
 #define MIB(x)          ((double)(x) / (double)TT_MIB)
 
+/* What a plan is made for. */
+typedef struct plan_for {
+    const tt_arch *arch;
+    const tt_model_options *options;
+    const tt_expert_layout *layout; /* NULL for dense models */
+    uint32_t fewest;                /* slots a layer: those asked for, or top-k */
+} plan_for;
+
 tt_status tt_plan_arch(const tt_install *in, const tt_model_options *o, tt_arch *arch,
                        tt_error *err)
 {
@@ -28,9 +36,11 @@ tt_status tt_plan_arch(const tt_install *in, const tt_model_options *o, tt_arch 
         return tt_fail(err, TT_ERR_INVALID,
                        "YaRN factor %g is out of range, must be 1 (none) to 64",
                        (double)o->yarn_factor);
-    if (o->yarn_factor > 1.0f && arch->yarn_factor <= 1.0)
-        arch->yarn_original_context = arch->max_position;
+    /* What the caller asks for replaces what the model says, and stretches the same context. */
+    if (arch->yarn_factor > 1.0)
+        arch->max_position = arch->yarn_original_context;
     arch->yarn_factor = o->yarn_factor;
+    arch->yarn_original_context = o->yarn_factor > 1.0f ? arch->max_position : 0;
     return TT_OK;
 }
 
@@ -44,7 +54,7 @@ static tt_status check_options(const tt_model_options *o, const tt_arch *a, tt_e
     if (o->kv_bits != 32 && o->kv_bits != 16 && o->kv_bits != 8 && o->kv_bits != 4)
         return tt_fail(err, TT_ERR_INVALID, "KV width %u is not known, choose 32, 16, 8 or 4 bits",
                        o->kv_bits);
-    if (o->kv_bits < 16 && a->head_dim % TT_GROUP != 0)
+    if (o->kv_bits < 16 && a->head_dim % TT_GROUP != 0 && tt_kv_token_bytes(a, 16) > 0)
         return tt_fail(
             err, TT_ERR_UNSUPPORTED,
             "KV rows of %u bits need a head width that 64 divides, this model has %u: use 16 bits",
@@ -58,14 +68,13 @@ static tt_status check_options(const tt_model_options *o, const tt_arch *a, tt_e
     return tt_expert_reader_check(o, tt_arch_is_moe(a), err);
 }
 
-/* The model's own maximum, stretched by YaRN. */
+/* The model's own maximum, or what YaRN stretches it to. */
 static uint32_t context_limit(const tt_arch *a)
 {
-    double base =
-        a->yarn_factor > 1.0 ? a->yarn_original_context * a->yarn_factor : a->max_position;
-    if (base < a->max_position)
-        base = a->max_position;
-    return base > TT_MAX_CONTEXT ? TT_MAX_CONTEXT : (uint32_t)base;
+    double most = a->yarn_original_context * a->yarn_factor; /* 0 without YaRN */
+    if (most < a->max_position)
+        most = a->max_position;
+    return most > TT_MAX_CONTEXT ? TT_MAX_CONTEXT : (uint32_t)most;
 }
 
 static tt_status plan_context(tt_plan *p, const tt_model_options *o, const tt_arch *a,
@@ -81,18 +90,27 @@ static tt_status plan_context(tt_plan *p, const tt_model_options *o, const tt_ar
     return TT_OK;
 }
 
-/* Program text, libraries, malloc'ed tables, thread stacks that get touched, and the tokenizer,
- * whose tables take a few times the size of its file (measured: docs/bench.md). */
+static uint64_t size_of(const tt_install *in, const char *rel)
+{
+    char path[TT_MAX_PATH];
+    struct stat sb;
+    if (tt_install_path(in, rel, path, NULL) != TT_OK || stat(path, &sb) != 0)
+        return 0;
+    return (uint64_t)sb.st_size;
+}
+
+/* Program and libraries with what a conversation takes, stacks as far as they are touched, the
+ * tables of the install, and the tokenizer. Measured (tests/model/plan_rss_test.c holds it to
+ * that): 7 MiB resident for a bare program, 10 for the command line, 17 KiB a thread; opening a
+ * tokenizer takes 3.1 times its file, the tree of a manifest about 8 times. */
 static uint64_t fixed_cost(const tt_install *in, uint32_t threads)
 {
-    char dir[TT_MAX_PATH], path[TT_MAX_PATH];
-    struct stat sb;
-    uint64_t tokenizer = 0;
-    if (tt_install_path(in, TT_TOKENIZER_DIR, dir, NULL) == TT_OK &&
-        tt_path_join(path, dir, "tokenizer.json", NULL) == TT_OK && stat(path, &sb) == 0)
-        tokenizer = (uint64_t)sb.st_size;
-    return 24 * TT_MIB + 6 * tokenizer + 2 * tt_install_index(in)->index_bytes +
-           (uint64_t)threads * TT_MIB;
+    const tt_arch *a = tt_install_arch(in);
+    uint64_t checksums = (uint64_t)a->n_experts * (a->n_layers + a->n_mtp_layers) * 4;
+    return 14 * TT_MIB + threads * (64 * TT_KIB) +
+           7 * size_of(in, TT_TOKENIZER_DIR "/tokenizer.json") / 2 +
+           10 * size_of(in, TT_MANIFEST_NAME) + 2 * tt_install_index(in)->index_bytes +
+           2 * checksums;
 }
 
 static void describe(tt_plan *p, const tt_install *in, const tt_model_options *o, const tt_arch *a)
@@ -137,30 +155,28 @@ static uint64_t slots_cost(const tt_plan *p, const tt_expert_layout *layout, uin
 }
 
 /* Everything that depends on the chunk and on the slots. */
-static void add_up(tt_plan *p, const tt_arch *a, const tt_expert_layout *layout, uint32_t chunk,
-                   uint32_t slots)
+static void add_up(tt_plan *p, const plan_for *f, uint32_t chunk, uint32_t slots)
 {
-    tt_backend_limits limits = tt_plan_backend_limits(a);
+    tt_backend_limits limits = tt_plan_backend_limits(f->arch);
     p->prefill_chunk = chunk;
-    p->slots_per_layer = layout != NULL ? slots : 0;
+    p->slots_per_layer = f->layout != NULL ? slots : 0;
     p->slots_total = p->slots_per_layer * p->n_moe_layers;
-    p->expert_slots = slots_cost(p, layout, slots);
-    p->scratch = tt_scratch_cost(a, chunk) + tt_moe_cost(a, chunk, slots) +
+    p->expert_slots = slots_cost(p, f->layout, slots);
+    p->scratch = tt_scratch_cost(f->arch, chunk) + tt_moe_cost(f->arch, chunk, slots) +
                  tt_backend_cost(p->threads, &limits);
     p->total = p->weights + p->expert_slots + p->kv + p->state + p->scratch + p->fixed;
 }
 
-/* The most slots a layer that fit, never under top-k; the caller checks the sum. */
-static uint32_t fitting_slots(tt_plan *p, const tt_arch *a, const tt_expert_layout *layout,
-                              uint32_t chunk)
+/* The most slots a layer that fit `limit`, never under top-k; the caller checks the sum. */
+static uint32_t fitting_slots(tt_plan *p, const plan_for *f, uint32_t chunk, uint64_t limit)
 {
-    if (layout == NULL)
+    if (f->layout == NULL)
         return 0;
-    uint32_t low = a->top_k, high = layout->n_experts;
+    uint32_t low = f->arch->top_k, high = f->layout->n_experts;
     while (low < high) {
         uint32_t mid = low + (high - low + 1) / 2;
-        add_up(p, a, layout, chunk, mid);
-        if (p->total <= p->budget)
+        add_up(p, f, chunk, mid);
+        if (p->total <= limit)
             low = mid;
         else
             high = mid - 1;
@@ -168,24 +184,81 @@ static uint32_t fitting_slots(tt_plan *p, const tt_arch *a, const tt_expert_layo
     return low;
 }
 
-static tt_status refuse(const tt_plan *p, const tt_model_options *o, const tt_arch *a,
-                        const tt_expert_layout *layout, tt_error *err)
+/* The least memory that is given a chunk of this size by itself: it holds the fewest slots, and
+ * the chunk takes an eighth of what weights, KV and state leave, so that slots get the rest. */
+static uint64_t memory_for_chunk(tt_plan *p, const plan_for *f, uint32_t chunk)
 {
-    char slots[160] = "", what[64];
-    if (layout != NULL)
+    add_up(p, f, chunk, f->fewest);
+    uint64_t base = p->total - p->expert_slots - p->scratch;
+    return base + 8 * p->scratch > p->total ? base + 8 * p->scratch : p->total;
+}
+
+/* Chunk and slots for `limit` bytes, where the caller did not say. Slots of a chunk never pass
+ * those of the next larger chunk at the memory where that begins: law 2. */
+static void choose(tt_plan *p, const plan_for *f, uint64_t limit)
+{
+    const tt_model_options *o = f->options;
+    uint32_t chunk = o->prefill_chunk > 0 ? o->prefill_chunk : TT_BLOCK, slots = f->fewest;
+    uint32_t largest = chunk; /* no chunk is larger than a whole context needs */
+    while (o->prefill_chunk == 0 && largest < CHUNK_MAX && largest < p->max_context)
+        largest *= 2;
+    while (chunk < largest && memory_for_chunk(p, f, 2 * chunk) <= limit)
+        chunk *= 2;
+    if (o->expert_slots == 0) {
+        slots = fitting_slots(p, f, chunk, limit);
+        if (chunk < largest) {
+            uint32_t most = fitting_slots(p, f, 2 * chunk, memory_for_chunk(p, f, 2 * chunk));
+            slots = slots < most ? slots : most;
+        }
+    }
+    add_up(p, f, chunk, slots);
+}
+
+static tt_status refuse(const tt_plan *p, const plan_for *f, tt_error *err)
+{
+    char slots[96] = "";
+    bool given = p->budget_given && p->budget <= p->machine_available;
+    if (f->layout != NULL)
         snprintf(slots, sizeof slots, ", %u expert slots a layer %.1f MiB", p->slots_per_layer,
                  MIB(p->expert_slots));
-    snprintf(what, sizeof what, "%s",
-             p->budget_given ? "the budget given" : "the memory this machine can spare");
-    return tt_fail(err, TT_ERR_BUDGET,
-                   "the model needs %.1f MiB, %s is %.1f MiB (weights %.1f MiB, KV for %u tokens "
-                   "%.1f MiB, state %.1f "
-                   "MiB, scratch %.1f MiB, program %.1f MiB%s): %s",
-                   MIB(p->total), what, MIB(p->budget), MIB(p->weights), p->max_context, MIB(p->kv),
-                   MIB(p->state), MIB(p->scratch), MIB(p->fixed), slots,
-                   o->expert_slots > a->top_k
-                       ? "ask for fewer expert slots, a shorter context or a larger budget"
-                       : "ask for a shorter context, fewer KV bits or a larger budget");
+    return tt_fail(
+        err, TT_ERR_BUDGET,
+        "the model needs %.1f MiB, %s %.1f MiB (weights %.1f MiB, KV for %u tokens %.1f MiB, state "
+        "%.1f MiB, scratch for %u rows %.1f MiB, program %.1f MiB%s): ask for %s%s%sa shorter "
+        "context, or %s",
+        MIB(p->total),
+        given             ? "the budget given is"
+        : p->budget_given ? "and of the budget given this machine has only"
+                          : "the memory that this machine can spare is",
+        MIB(given || !p->budget_given ? p->budget : p->machine_available), MIB(p->weights),
+        p->max_context, MIB(p->kv), MIB(p->state), p->prefill_chunk, MIB(p->scratch), MIB(p->fixed),
+        slots, p->slots_per_layer > f->arch->top_k ? "fewer expert slots, " : "",
+        p->prefill_chunk > TT_BLOCK ? "a smaller prefill chunk, " : "",
+        p->kv_bits > 4 && p->kv > 0 ? "fewer KV bits, " : "",
+        given ? "give a larger budget" : "free memory");
+}
+
+static tt_status check_slots(const plan_for *f, tt_error *err)
+{
+    uint32_t asked = f->options->expert_slots;
+    if (asked > 0 && f->layout == NULL)
+        return tt_fail(err, TT_ERR_INVALID, "expert slots were given, but this is a dense model");
+    if (asked > 0 && asked < f->arch->top_k)
+        return tt_fail(err, TT_ERR_INVALID,
+                       "%u expert slots a layer are fewer than the %u experts a token uses", asked,
+                       f->arch->top_k);
+    return TT_OK;
+}
+
+/* All experts are the most that slots are good for. */
+static uint32_t fewest_slots(const plan_for *f)
+{
+    uint32_t asked = f->options->expert_slots;
+    if (f->layout == NULL)
+        return 0;
+    if (asked == 0)
+        return f->arch->top_k;
+    return asked < f->layout->n_experts ? asked : f->layout->n_experts;
 }
 
 tt_status tt_plan_make(const tt_install *in, const tt_model_options *o, uint64_t available,
@@ -193,16 +266,12 @@ tt_status tt_plan_make(const tt_install *in, const tt_model_options *o, uint64_t
 {
     tt_arch a;
     tt_plan p = {0};
-    const tt_expert_layout *layout = tt_install_expert_layout(in);
+    plan_for f = {.arch = &a, .options = o, .layout = tt_install_expert_layout(in)};
     TT_TRY(tt_plan_arch(in, o, &a, err));
     TT_TRY(check_options(o, &a, err));
     TT_TRY(plan_context(&p, o, &a, err));
-    if (o->expert_slots > 0 && layout == NULL)
-        return tt_fail(err, TT_ERR_INVALID, "expert slots were given, but this is a dense model");
-    if (layout != NULL && o->expert_slots > 0 && o->expert_slots < a.top_k)
-        return tt_fail(err, TT_ERR_INVALID,
-                       "%u expert slots a layer are fewer than the %u experts a token uses",
-                       o->expert_slots, a.top_k);
+    TT_TRY(check_slots(&f, err));
+    f.fewest = fewest_slots(&f);
     describe(&p, in, o, &a);
     uint64_t headroom = available / 16 > 256 * TT_MIB ? available / 16 : 256 * TT_MIB;
     p.machine_available = available;
@@ -213,19 +282,9 @@ tt_status tt_plan_make(const tt_install *in, const tt_model_options *o, uint64_t
     p.state = 2 * tt_recurrent_bytes(&a) + (uint64_t)a.vocab_size * sizeof(float) * 2 +
               (uint64_t)p.max_context * sizeof(uint32_t);
     p.fixed = fixed_cost(in, p.threads);
-
-    /* The largest chunk whose scratch leaves the slots at least seven eighths of what is left. */
-    uint32_t chunk = o->prefill_chunk > 0 ? o->prefill_chunk : CHUNK_MAX;
-    uint64_t base = p.weights + p.kv + p.state + p.fixed;
-    uint64_t left = p.budget > base ? p.budget - base : 0;
-    while (o->prefill_chunk == 0 && chunk > TT_BLOCK && tt_scratch_cost(&a, chunk) > left / 8)
-        chunk /= 2;
-    uint32_t wanted = o->expert_slots;
-    if (layout != NULL && wanted > layout->n_experts)
-        wanted = layout->n_experts;
-    add_up(&p, &a, layout, chunk, wanted > 0 ? wanted : fitting_slots(&p, &a, layout, chunk));
+    /* A budget cannot be kept with memory that is not there. */
+    uint64_t limit = p.budget < available ? p.budget : available;
+    choose(&p, &f, limit);
     *plan = p;
-    if (p.total > p.budget)
-        return refuse(&p, o, &a, layout, err);
-    return TT_OK;
+    return p.total <= limit ? TT_OK : refuse(&p, &f, err);
 }

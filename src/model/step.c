@@ -7,20 +7,30 @@ static uint64_t aligned(uint64_t bytes)
     return (bytes + TT_TENSOR_ALIGN - 1) / TT_TENSOR_ALIGN * TT_TENSOR_ALIGN;
 }
 
-/* Lays the buffers out in list order; with s NULL only the size is wanted. */
+/* Lays the buffers out in list order, those of one kind of block over those of another; with s NULL
+ * only the size is wanted. */
 static uint64_t lay_out(tt_scratch *s, const tt_arch *a, uint64_t rows, char *base)
 {
-    uint64_t at = 0;
+    uint64_t at = 0, most;
 #define PLACE(type, name, width)                                                                   \
     do {                                                                                           \
         if (s != NULL)                                                                             \
             s->name = (type *)(base + at);                                                         \
         at += aligned(rows * (uint64_t)(width) * sizeof(type));                                    \
     } while (0);
-    TT_SCRATCH_LIST(PLACE)
+    TT_SCRATCH_COMMON(PLACE)
+    uint64_t shared = at;
+    TT_SCRATCH_ATTENTION(PLACE)
+    most = at;
+    at = shared;
+    TT_SCRATCH_DELTA(PLACE)
+    most = at > most ? at : most;
+    at = shared;
+    TT_SCRATCH_FFN(PLACE)
+    most = at > most ? at : most;
     if (s != NULL)
-        s->logits = (float *)(base + at);
-    return at + aligned((uint64_t)TT_LOGITS_ROWS * a->vocab_size * sizeof(float));
+        s->logits = (float *)(base + most);
+    return most + aligned((uint64_t)TT_LOGITS_ROWS * a->vocab_size * sizeof(float));
 }
 
 uint64_t tt_scratch_cost(const tt_arch *a, uint32_t rows)

@@ -37,20 +37,27 @@ typedef struct tt_trace {
     void *ctx;
 } tt_trace;
 
-/* The buffers of the page, each [rows, width]. X(type, name, width) with T rows:
- * h residual; x normed input; y block output; r query+gate, q, k, kr, v, o of full attention (o
- * also the delta rule's output); u, c convolution in and out; z, a, b, g, beta of the delta rule; m
- * MLP middle; l router logits; ids, p picks; sg shared gate; acc expert sum; cosine, sine. */
-#define TT_SCRATCH_LIST(X)                                                                         \
+/* The buffers of the page, each [rows, width]. X(type, name, width). h residual, x normed input, y
+ * block output, cosine and sine serve every block; the other lists hold what one kind of block
+ * needs, and stand in the same memory, since no two blocks are in work at once. */
+#define TT_SCRATCH_COMMON(X)                                                                       \
     X(float, h, a->hidden_size)                                                                    \
     X(float, x, a->hidden_size)                                                                    \
     X(float, y, a->hidden_size)                                                                    \
+    X(float, cosine, a->head_dim / 2)                                                              \
+    X(float, sine, a->head_dim / 2)
+
+/* Full attention: r query and gate; q; k before and kr after norm and RoPE; v; oa output. */
+#define TT_SCRATCH_ATTENTION(X)                                                                    \
     X(float, r, 2 * a->n_heads * a->head_dim)                                                      \
     X(float, q, a->n_heads * a->head_dim)                                                          \
     X(float, k, a->n_kv_heads * a->head_dim)                                                       \
     X(float, kr, a->n_kv_heads * a->head_dim)                                                      \
     X(float, v, a->n_kv_heads * a->head_dim)                                                       \
-    X(float, o, tt_scratch_o(a))                                                                   \
+    X(float, oa, a->n_heads * a->head_dim)
+
+/* Delta rule: u and c convolution in and out; od output. */
+#define TT_SCRATCH_DELTA(X)                                                                        \
     X(float, u, tt_arch_conv_dim(a))                                                               \
     X(float, c, tt_arch_conv_dim(a))                                                               \
     X(float, z, tt_arch_value_dim(a))                                                              \
@@ -58,24 +65,23 @@ typedef struct tt_trace {
     X(float, b, a->lin_value_heads)                                                                \
     X(float, g, a->lin_value_heads)                                                                \
     X(float, beta, a->lin_value_heads)                                                             \
+    X(float, od, tt_arch_value_dim(a))
+
+/* MLP and experts: m middle; l router logits; ids and p picks; sg shared gate; acc expert sum. */
+#define TT_SCRATCH_FFN(X)                                                                          \
     X(float, m, tt_arch_is_moe(a) ? a->shared_intermediate : a->intermediate)                      \
     X(float, l, a->n_experts)                                                                      \
     X(uint32_t, ids, a->top_k)                                                                     \
     X(float, p, a->top_k)                                                                          \
     X(float, sg, 1)                                                                                \
-    X(float, acc, tt_arch_is_moe(a) ? a->hidden_size : 0)                                          \
-    X(float, cosine, a->head_dim / 2)                                                              \
-    X(float, sine, a->head_dim / 2)
-
-static inline uint32_t tt_scratch_o(const tt_arch *a)
-{
-    uint32_t attn = a->n_heads * a->head_dim, delta = tt_arch_value_dim(a);
-    return attn > delta ? attn : delta;
-}
+    X(float, acc, tt_arch_is_moe(a) ? a->hidden_size : 0)
 
 #define TT_SCRATCH_FIELD_(type, name, width) type *name;
 typedef struct tt_scratch {
-    TT_SCRATCH_LIST(TT_SCRATCH_FIELD_)
+    TT_SCRATCH_COMMON(TT_SCRATCH_FIELD_)
+    TT_SCRATCH_ATTENTION(TT_SCRATCH_FIELD_)
+    TT_SCRATCH_DELTA(TT_SCRATCH_FIELD_)
+    TT_SCRATCH_FFN(TT_SCRATCH_FIELD_)
     float *logits; /* [TT_LOGITS_ROWS, vocab] */
     void *block;
     uint64_t bytes;

@@ -35,14 +35,24 @@ static tt_status find(binder *b, const tt_index_entry **out, const char *name)
     return TT_OK;
 }
 
+/* "[2, 3]", or "[2]" for rank 1. */
+static void put_shape(char out[64], uint32_t rank, const uint64_t *shape)
+{
+    size_t len = 0;
+    for (uint32_t i = 0; i < rank && len < 48; i++)
+        len += (size_t)snprintf(out + len, 64 - len, "%s%llu", i > 0 ? ", " : "[",
+                                (unsigned long long)shape[i]);
+    snprintf(out + len, 64 - len, "]");
+}
+
+/* `cols` 0: a vector is needed. */
 static tt_status misshapen(binder *b, const tt_index_entry *e, uint64_t rows, uint64_t cols)
 {
-    return tt_fail_at(
-        b->err, TT_ERR_FORMAT, b->file, (int64_t)e->offset,
-        "tensor \"%s\" has rank %u and shape [%llu, %llu], the architecture needs [%llu, %llu]",
-        e->name, e->rank, (unsigned long long)e->shape[0],
-        (unsigned long long)(e->rank > 1 ? e->shape[1] : 1), (unsigned long long)rows,
-        (unsigned long long)cols);
+    char is[64], must[64];
+    put_shape(is, e->rank, e->shape);
+    put_shape(must, cols > 0 ? 2 : 1, (const uint64_t[]){rows, cols});
+    return tt_fail_at(b->err, TT_ERR_FORMAT, b->file, (int64_t)e->offset,
+                      "tensor \"%s\" has shape %s, the architecture needs %s", e->name, is, must);
 }
 
 static const void *at(const binder *b, uint64_t offset)
@@ -69,17 +79,16 @@ static tt_status bind_mat(binder *b, tt_mat *m, uint32_t rows, uint32_t cols, co
     return TT_OK;
 }
 
-/* A small tensor as f32; `add` is folded in: 1 for offset norms. Any shape with the right number of
- * values. */
-static tt_status bind_vector(binder *b, const float **out, uint64_t n, float add, const char *name)
+/* A small tensor as f32, [rows] or with cols > 0 [rows, cols]; `add` is folded in: 1 for offset
+ * norms. */
+static tt_status bind_values(binder *b, const float **out, uint32_t rows, uint32_t cols, float add,
+                             const char *name)
 {
     const tt_index_entry *e;
     TT_TRY(find(b, &e, name));
-    uint64_t have = 1;
-    for (uint32_t i = 0; i < e->rank; i++)
-        have *= e->shape[i];
-    if (have != n)
-        return misshapen(b, e, n, 1);
+    uint64_t n = (uint64_t)rows * (cols > 0 ? cols : 1);
+    if (e->rank != (cols > 0 ? 2 : 1) || e->shape[0] != rows || (cols > 0 && e->shape[1] != cols))
+        return misshapen(b, e, rows, cols);
     if (tt_dtype_bytes(e->dtype) == 0 || e->dtype == TT_DTYPE_I64)
         return tt_fail_at(b->err, TT_ERR_FORMAT, b->file, (int64_t)e->offset,
                           "tensor \"%s\" is %s, vectors are F32, F16 or BF16", name,
@@ -98,6 +107,11 @@ static tt_status bind_vector(binder *b, const float **out, uint64_t n, float add
     b->vector_next += (n + 15) / 16 * 16;
     *out = v;
     return TT_OK;
+}
+
+static tt_status bind_vector(binder *b, const float **out, uint32_t n, float add, const char *name)
+{
+    return bind_values(b, out, n, 0, add, name);
 }
 
 /* Names of a layer: "layers.L.REST". */
@@ -137,7 +151,7 @@ static tt_status bind_delta(binder *b, tt_delta_weights *w, uint32_t l)
     TT_TRY(bind_mat(b, &w->b, Hv, H, in_layer(&n, l, "linear_attn.in_proj_b.weight")));
     TT_TRY(bind_mat(b, &w->a, Hv, H, in_layer(&n, l, "linear_attn.in_proj_a.weight")));
     TT_TRY(bind_mat(b, &w->out, H, V, in_layer(&n, l, "linear_attn.out_proj.weight")));
-    TT_TRY(bind_vector(b, &w->conv, (uint64_t)C * a->conv_kernel, 0,
+    TT_TRY(bind_values(b, &w->conv, C, a->conv_kernel, 0,
                        in_layer(&n, l, "linear_attn.conv1d.weight")));
     TT_TRY(bind_vector(b, &w->A_log, Hv, 0, in_layer(&n, l, "linear_attn.A_log")));
     TT_TRY(bind_vector(b, &w->dt_bias, Hv, 0, in_layer(&n, l, "linear_attn.dt_bias")));

@@ -237,7 +237,8 @@ static tt_status encode_tensor(const job *j, const tt_index_entry *e, tt_emit *o
     uint16_t *side = NULL;
     size_t half = e->scales_bytes / 2;
     tt_status st;
-    if (2 * e->scales_bytes <= SIDE_FACTOR * j->c->chunk && (side = malloc(2 * e->scales_bytes)) == NULL)
+    if (2 * e->scales_bytes <= SIDE_FACTOR * j->c->chunk &&
+        (side = malloc(2 * e->scales_bytes)) == NULL)
         return tt_fail(err, TT_ERR_NOMEM, "out of memory for the scales of %s", e->name);
     TT_GOTO(tt_emit_pad(out, e->offset, err), out);
     TT_GOTO(encode_pass(j, WORDS, side, side != NULL ? side + half : NULL, out, err), out);

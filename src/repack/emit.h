@@ -11,7 +11,7 @@
 
 #include "base/hash.h"
 #include "base/limits.h"
-#include "repack/plan.h"
+#include "repack/tensor_plan.h"
 
 typedef struct tt_emit {
     int fd;

@@ -1,7 +1,7 @@
 /* mlx_config.h: the `quantization` object of an MLX checkpoint's config.json.
  *
  * Owns:      its defaults and per-module overrides; refusing what is not affine with groups of 64.
- * Not here:  whether a tensor is quantized (its .scales decide, see plan.h).
+ * Not here:  whether a tensor is quantized (its .scales decide, see tensor_plan.h).
  * Laws:      nothing is refused that no tensor uses.
  * Threads:   read-only after reading; borrows the tree.
  */

@@ -10,7 +10,7 @@
 #ifndef TT_REPACK_NORMS_H
 #define TT_REPACK_NORMS_H
 
-#include "repack/plan.h"
+#include "repack/tensor_plan.h"
 
 /* Values of norm weights of one part. A whole factor is practically never negative; w of (1 + w)
  * often is. */

@@ -9,8 +9,8 @@
 #include "base/file.h"
 #include "format/install_layout.h"
 #include "format/install_writer.h"
+#include "repack/checkpoint.h"
 #include "repack/convert.h"
-#include "repack/snapshot.h"
 #include "repack/target.h"
 
 /* One conversion. */
@@ -63,6 +63,8 @@ static uint64_t payload_bytes(const work *w)
     uint64_t sum = p->weights.file_bytes + p->mtp.file_bytes;
     sum += p->experts.stride * p->experts.n_experts * a->n_layers;
     sum += p->mtp_experts.stride * p->mtp_experts.n_experts * a->n_mtp_layers;
+    if (tt_arch_is_moe(a))
+        sum += tt_crc_table_bytes(a->n_experts, a->n_layers, a->n_mtp_layers);
     for (size_t i = 0; i < w->snap.n_tokenizer; i++)
         sum += w->snap.tokenizer_bytes[i];
     return sum;
@@ -91,7 +93,7 @@ static tt_status prepare(work *w, tt_error *err)
         return tt_fail(err, TT_ERR_LIMIT, "the install would have more than %u files",
                        TT_MAX_INSTALL_FILES);
     w->total = payload_bytes(w);
-    /* Manifest, receipt, checksums, directories and the blocks that files round up to. */
+    /* Manifest, receipt, directories and the blocks that files round up to. */
     uint64_t slack = 8 * TT_MIB + (rows + 16) * 16384;
     TT_TRY(tt_target_space(&w->target, w->total + slack, err));
     unsigned threads = w->o->threads != 0 ? w->o->threads : tt_physical_cores();
@@ -175,7 +177,6 @@ static tt_status write_crc_table(work *w, tt_error *err)
     TT_TRY(begin(w, TT_CRC_NAME, &e, err));
     tt_status st =
         tt_crc_table_encode(w->crc, a->n_experts, a->n_layers, a->n_mtp_layers, &bytes, &len, err);
-    w->total += len;
     if (st == TT_OK)
         st = tt_emit_append(&e, bytes, len, err);
     if (st == TT_OK)

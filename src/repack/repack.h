@@ -1,7 +1,7 @@
 /* repack.h: checkpoint -> install, start to end.
  *
  * Owns:      the order of steps: plan, check, write, publish.
- * Not here:  each step (plan.h, convert.h, target.h), printing (apps/repack/).
+ * Not here:  each step (tensor_plan.h, convert.h, target.h), printing (apps/repack/).
  * Laws:      (1) what is written is a verified install at the target, or nothing;  (2) nothing is
  *            printed: what is to be told goes through the events.
  * Threads:   one conversion at a time on the calling thread, with a pool inside.
@@ -9,7 +9,7 @@
 #ifndef TT_REPACK_REPACK_H
 #define TT_REPACK_REPACK_H
 
-#include "repack/plan.h"
+#include "repack/tensor_plan.h"
 
 typedef struct tt_repack_options {
     const char *input;    /* checkpoint directory */

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "repack/plan.h"
+#include "repack/tensor_plan.h"
 
 static const char *after(const char *s, const char *prefix)
 {

@@ -175,8 +175,8 @@ void tt_target_drop(tt_target *t)
 {
     char manifest[TT_MAX_PATH];
     if (t->partial[0] != '\0') {
-        /* Without its manifest it is no install, wherever the removal is interrupted. What cannot be
-         * removed is left to the next conversion. */
+        /* Without its manifest it is no install, wherever the removal is interrupted. What cannot
+         * be removed is left to the next conversion. */
         if (tt_path_join(manifest, t->partial, TT_MANIFEST_NAME, NULL) == TT_OK)
             unlink(manifest);
         if (tt_dir_remove(t->partial, NULL) != TT_OK)

@@ -12,7 +12,7 @@
 #define TT_REPACK_TARGET_H
 
 #include "base/limits.h"
-#include "repack/plan.h"
+#include "repack/tensor_plan.h"
 
 typedef struct tt_target {
     char path[TT_MAX_PATH];    /* absolute path that the install will have */

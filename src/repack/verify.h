@@ -9,7 +9,7 @@
 #ifndef TT_REPACK_VERIFY_H
 #define TT_REPACK_VERIFY_H
 
-#include "repack/plan.h"
+#include "repack/tensor_plan.h"
 
 typedef struct tt_verify_report {
     char path[TT_MAX_PATH]; /* the install, absolute */

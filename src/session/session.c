@@ -115,7 +115,9 @@ tt_status tt_session_rewind(tt_session *s, size_t n, tt_error *err)
 {
     if (n == s->n)
         return TT_OK;
-    if (n > s->n || tt_session_reusable(s, n) != n)
+    if (n > s->n)
+        return tt_fail(err, TT_ERR_STATE, "cannot rewind to %zu tokens, there are %u", n, s->n);
+    if (tt_session_reusable(s, n) != n)
         return tt_fail(
             err, TT_ERR_STATE,
             "cannot rewind from %u to %zu tokens: the recurrent state is kept at %u and at 0 only",
@@ -243,19 +245,25 @@ static size_t reusable_prefix(const tt_session *s, const uint32_t *ids, size_t n
     return at == n && !logits ? tt_session_reusable(s, n - 1) : at;
 }
 
+static tt_status check_prefill_options(const tt_prefill_options *o, tt_error *err)
+{
+    for (size_t i = 0; o != NULL && i < sizeof o->reserved / sizeof o->reserved[0]; i++)
+        if (o->reserved[i] != 0)
+            return tt_fail(err, TT_ERR_INVALID,
+                           "a reserved field of tt_prefill_options is not zero: start from zeros");
+    return TT_OK;
+}
+
 tt_status tt_session_sync(tt_session *s, const uint32_t *ids, size_t n, const tt_prefill_options *o,
                           size_t *reused, tt_error *err)
 {
+    TT_TRY(check_prefill_options(o, err));
     TT_TRY(check_ids(s, ids, n, err));
     bool all = o != NULL && o->logits != NULL;
     size_t at = all ? 0 : reusable_prefix(s, ids, n);
     TT_TRY(tt_session_rewind(s, at, err));
-    if (at < n) {
-        /* Rows from here on belong to the new prefix: an older checkpoint further on is void. */
-        if (s->kept_n > at)
-            s->kept_n = 0;
+    if (at < n)
         TT_TRY(tt_session_prefill(s, ids + at, n - at, o, err));
-    }
     keep(s);
     if (reused != NULL)
         *reused = at;

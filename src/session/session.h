@@ -25,7 +25,7 @@ struct tt_session {
     /* checkpoint */
     tt_recurrent kept;
     float *kept_logits;
-    uint32_t kept_n; /* 0: none (the empty prefix needs no copy) */
+    uint32_t kept_n; /* 0: none (the empty prefix needs no copy); never more than n */
     bool kept_logits_valid;
     const tt_trace *trace; /* may be NULL */
 };

@@ -106,6 +106,35 @@ static tt_status broken(tt_error *err, int64_t offset, const char *what)
     return tt_fail_at(err, TT_ERR_FORMAT, NULL, offset, "the snapshot is broken: %s", what);
 }
 
+/* Word `i` of a key of `len` bytes, at most 79 printable characters of it; false past the end. */
+static bool key_word(const char *key, size_t len, unsigned i, char out[80])
+{
+    size_t at = 0, n = 0;
+    for (; i > 0 && at < len; at++)
+        i -= key[at] == ' ';
+    if (at >= len)
+        return false;
+    for (; at < len && key[at] != ' ' && n < 79; at++)
+        out[n++] = key[at] > ' ' && key[at] <= '~' ? key[at] : '?';
+    out[n] = '\0';
+    return true;
+}
+
+/* Keys are "name value name value ...": says the first pair that is not the same. */
+static tt_status other_key(const char *theirs, size_t len, const char *ours, tt_error *err)
+{
+    char a[2][80], b[2][80];
+    for (unsigned i = 0;; i += 2) {
+        if (!key_word(theirs, len, i, a[0]) || !key_word(theirs, len, i + 1, a[1]) ||
+            !key_word(ours, strlen(ours), i, b[0]) || !key_word(ours, strlen(ours), i + 1, b[1]))
+            return tt_fail(err, TT_ERR_STATE, "the snapshot was not made with \"%s\"", ours);
+        if (strcmp(a[0], b[0]) != 0 || strcmp(a[1], b[1]) != 0)
+            return tt_fail(err, TT_ERR_STATE,
+                           "the snapshot was made with %s %s, this session has %s %s", a[0], a[1],
+                           b[0], b[1]);
+    }
+}
+
 static tt_status check_header(const tt_session *s, const unsigned char *b, size_t size, parts *p,
                               tt_error *err)
 {
@@ -124,15 +153,15 @@ static tt_status check_header(const tt_session *s, const unsigned char *b, size_
     if (key_len > size - HEADER)
         return broken(err, 24, "its key is longer than the snapshot");
     if (key_len != strlen(key) || memcmp(b + HEADER, key, key_len) != 0)
-        return tt_fail(err, TT_ERR_STATE,
-                       "the snapshot was made with \"%.*s\", this session is \"%s\"",
-                       (int)(key_len < 200 ? key_len : 200), (const char *)b + HEADER, key);
+        return other_key((const char *)b + HEADER, key_len, key, err);
     if (n > s->model->plan.max_context)
         return tt_fail(err, TT_ERR_CONTEXT,
                        "the snapshot has %u tokens, the context is %u: raise the maximum context",
                        n, s->model->plan.max_context);
     if (flags & ~HAS_LOGITS || get64(b + 56) != 0)
         return broken(err, 32, "unknown flags");
+    if (n == 0 && flags != 0)
+        return broken(err, 32, "it has logits without tokens");
     *p = lay_out(s, n, flags & HAS_LOGITS);
     if (p->total != size || get64(b + 40) != p->kv_bytes || get64(b + 48) != s->recurrent.bytes ||
         get32(b + 36) != s->model->arch.vocab_size)

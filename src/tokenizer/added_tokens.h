@@ -2,8 +2,8 @@
  *
  * Owns:      leftmost-longest search over all of them at once, single_word, lstrip and rstrip.
  * Not here:  the ids' bytes (vocab.h), what happens to the text between them.
- * Laws:      (1) linear in the text whatever text and tokens are;  (2) the segments handed out are
- * in text order, and text between tokens is never empty.
+ * Laws:      (1) linear in the text whatever text and tokens are; (2) the segments handed out
+ *            are in text order, and text between tokens is never empty.
  * Threads:   shared freely once built.
  */
 #ifndef TT_TOKENIZER_ADDED_TOKENS_H

@@ -1,10 +1,12 @@
 /* bpe.h: one pre-token to ids, by ranked merges.
  *
  * Owns:      the table of merges, the order they are applied in (lowest rank first, leftmost
- * first). Not here:  cutting text into pre-tokens (pretokenizer.h), added tokens. Laws:      (1) n
- * log n in the length of a piece, however long;  (2) a piece that is a token and merges to itself
- * is found by one look-up; whether it does is learned once per token and remembered, which changes
- * speed and never the result. Threads:   shared freely once built; scratch belongs to one call.
+ *            first).
+ * Not here:  cutting text into pre-tokens (pretokenizer.h), added tokens.
+ * Laws:      (1) n log n in the length of a piece, however long; (2) a piece that is a token
+ *            and merges to itself is found by one look-up; whether it does is learned once per
+ *            token and remembered, which changes speed and never the result.
+ * Threads:   shared freely once built; scratch belongs to one call.
  */
 #ifndef TT_TOKENIZER_BPE_H
 #define TT_TOKENIZER_BPE_H

@@ -2,8 +2,8 @@
  *
  * Owns:      the state between portions, replacement of what is no UTF-8 by U+FFFD.
  * Not here:  the bytes of ids (vocab.h).
- * Laws:      (1) the text does not depend on where the bytes were cut;  (2) one U+FFFD a maximal
- * subpart (Unicode 3.9, table 3-8), as most decoders do.
+ * Laws:      (1) the text does not depend on where the bytes were cut; (2) one U+FFFD a maximal
+ *            subpart (Unicode 3.9, table 3-8), as most decoders do.
  * Threads:   a stream belongs to one thread.
  */
 #ifndef TT_TOKENIZER_DECODER_H

@@ -34,6 +34,26 @@ static tt_status unsafe(jrun *r, jval obj, const jstr *name, jval *out)
     return tt_jundef(r, text.s->p, out);
 }
 
+static tt_status macro_attr(jrun *r, const jmacro *m, const jstr *name, jval *out)
+{
+    if (tt_jstr_is(name, "name"))
+        *out = m->name == NULL ? J_NONE : J_STR(m->name);
+    else if (tt_jstr_is(name, "caller"))
+        *out = J_BOOL(m->node->uses_caller);
+    else if (tt_jstr_is(name, "catch_kwargs"))
+        *out = J_BOOL(m->node->uses_kwargs);
+    else if (tt_jstr_is(name, "catch_varargs"))
+        *out = J_BOOL(m->node->uses_varargs);
+    if (!tt_jstr_is(name, "arguments"))
+        return TT_OK;
+    jlist *names = NULL;
+    J_TRY(tt_jlist_new(r, m->node->list.n, &names));
+    for (uint32_t i = 0; i < m->node->list.n; i++)
+        J_TRY(tt_jlist_add(r, names, J_STR(m->node->list.v[i]->name)));
+    *out = J_TUPLE(names);
+    return TT_OK;
+}
+
 /* Attributes that are values rather than methods; MISSING when there is none. */
 static tt_status plain_attr(jrun *r, jval obj, const jstr *name, jval *out)
 {
@@ -68,9 +88,7 @@ static tt_status plain_attr(jrun *r, jval obj, const jstr *name, jval *out)
         *out = tt_jdict_get_text(obj.dict, name->p, name->n);
         return TT_OK;
     case JT_MACRO:
-        if (tt_jstr_is(name, "name"))
-            *out = obj.macro->name == NULL ? J_NONE : J_STR(obj.macro->name);
-        return TT_OK;
+        return macro_attr(r, obj.macro, name, out);
     case JT_LOOP:
         return tt_jloop_attr(r, obj.loop, name, out);
     case JT_CYCLER:

@@ -159,7 +159,7 @@ FILTER(f_indent)
 
 FILTER(f_truncate)
 {
-    int64_t length = 255, leeway = 5, end_len = 3;
+    int64_t length = 255, leeway = 5, end_len = 3, n = 0;
     tt_status st = TT_OK;
     jval end = given(a[2]) ? a[2] : tt_jstr_const(r, "...", &st), cut;
     J_TRY(st);
@@ -169,19 +169,20 @@ FILTER(f_truncate)
     J_TRY(tt_jlength(r, end, &end_len));
     if (length < end_len || leeway < 0)
         return tt_jfail(r, "truncate: the length must hold the ending, the leeway be 0 or more");
+    J_TRY(tt_jlength(r, v, &n));
+    *out = v;
+    if (n <= length + leeway)
+        return TT_OK;
     if (v.type != JT_STR || end.type != JT_STR)
         return tt_jfail(r, "truncate takes a text, not %s", tt_jtype_name(v));
-    *out = v;
-    if ((int64_t)v.s->cp <= length + leeway)
-        return TT_OK;
     jval bound[3] = {J_NONE, J_INT(length - end_len), J_NONE};
     J_TRY(tt_jslice(r, v, bound, &cut));
     if (!given(a[1]) || !tt_jtruth(a[1])) {
-        size_t n = cut.s->n;
-        while (n > 0 && cut.s->p[n - 1] != ' ')
-            n--;
-        if (n > 0) {
-            J_TRY(tt_jsubstr(r, cut.s, 0, n - 1, &cut));
+        size_t k = cut.s->n;
+        while (k > 0 && cut.s->p[k - 1] != ' ')
+            k--;
+        if (k > 0) {
+            J_TRY(tt_jsubstr(r, cut.s, 0, k - 1, &cut));
             cut.flag = v.flag;
         }
     }
@@ -429,9 +430,11 @@ FILTER(f_filesizeformat)
     static const char *const binary[] = {"KiB", "MiB", "GiB", "TiB", "PiB", "EiB", "ZiB", "YiB"};
     jval f, n;
     bool bin = given(a[0]) && tt_jtruth(a[0]), ok = false;
-    J_TRY(f_float(r, v, &(jval){.type = JT_MISSING}, NULL, &f));
-    if (v.type == JT_NONE || (v.type != JT_FLOAT && v.type != JT_STR && !tt_jis_int(v, &n.i)))
+    if (v.type != JT_STR && v.type != JT_FLOAT && v.type != JT_UNDEF && !tt_jis_int(v, &n.i))
         return tt_jfail(r, "filesizeformat takes a number, not %s", tt_jtype_name(v));
+    J_TRY(f_float(r, v, &(jval){.type = JT_NONE}, NULL, &f));
+    if (f.type == JT_NONE)
+        return tt_jfail(r, "filesizeformat takes a number");
     double bytes = f.f, base = bin ? 1024 : 1000, unit = base;
     tt_buf b;
     tt_buf_init(&b, 512);

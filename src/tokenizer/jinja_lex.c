@@ -148,6 +148,8 @@ static tt_status lex_raw(lexer *x)
         return TT_OK;
     }
     x->r->line = x->line;
+    if (x->pos == x->n)
+        return TT_OK; /* Jinja2 does not mind an opening at the very end */
     return tt_jfail(x->r, "a raw block is never closed");
 }
 
@@ -161,6 +163,8 @@ static tt_status lex_comment(lexer *x)
         return TT_OK;
     }
     x->r->line = x->line;
+    if (x->pos == x->n)
+        return TT_OK; /* as with raw blocks */
     return tt_jfail(x->r, "a comment is never closed");
 }
 

@@ -306,7 +306,7 @@ static tt_status split_space(jrun *r, jval v, int64_t max, jlist *l)
         J_TRY(add_piece(r, l, v, p, q));
         p = skip(q, end, true);
     }
-    return p < end ? add_piece(r, l, v, p, skip_back(p, end, true)) : TT_OK;
+    return p < end ? add_piece(r, l, v, p, end) : TT_OK;
 }
 
 static tt_status rsplit_space(jrun *r, jval v, int64_t max, jlist *l)
@@ -317,7 +317,7 @@ static tt_status rsplit_space(jrun *r, jval v, int64_t max, jlist *l)
         J_TRY(add_piece(r, l, v, q, p));
         p = skip_back(start, q, true);
     }
-    return p > start ? add_piece(r, l, v, skip(start, p, true), p) : TT_OK;
+    return p > start ? add_piece(r, l, v, start, p) : TT_OK;
 }
 
 static tt_status split_sep(jrun *r, jval v, const jstr *sep, int64_t max, jlist *l)
@@ -534,6 +534,8 @@ METHOD(s_expandtabs)
             continue;
         }
         int64_t n = size > 0 ? size - column % size : 0;
+        if (n > (int64_t)b.max)
+            b.failed = TT_ERR_LIMIT;
         for (int64_t i = 0; i < n && b.failed == TT_OK; i++)
             tt_buf_putc(&b, ' ');
         column += n;

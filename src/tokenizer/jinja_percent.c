@@ -180,10 +180,6 @@ static tt_status put_one(percent *f, jspec *s)
 {
     jval v;
     int64_t i = 0;
-    if (s->type == '%') {
-        tt_buf_putc(&f->b, '%');
-        return TT_OK;
-    }
     J_TRY(next_arg(f, &v));
     if (s->type != '\0' && strchr("sra", s->type) != NULL)
         return put_text(f, s, v);
@@ -220,6 +216,10 @@ static tt_status run(percent *f, jval whole)
             break;
         f->p++;
         J_TRY(tt_jcharge(f->r, 1));
+        if (f->p < f->end && *f->p == '%') {
+            tt_buf_putc(&f->b, *f->p++);
+            continue;
+        }
         J_TRY(read_spec(f, whole, &s));
         J_TRY(put_one(f, &s));
     }

@@ -1,4 +1,5 @@
 /* Values to text as Python's str() and repr() write them, and text to numbers. */
+#include <float.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,12 +31,32 @@ static double from_digits(const char *digits, int exp10)
     return strtod(text, NULL);
 }
 
+/* The next larger number of as many digits; false when it would take one more. */
+static bool next_digits(char *digits)
+{
+    for (size_t i = strlen(digits); i-- > 0;) {
+        if (digits[i] != '9') {
+            digits[i]++;
+            return true;
+        }
+        digits[i] = '0';
+    }
+    return false;
+}
+
 static int shortest(double f, char digits[32])
 {
+    int half = 0;
+    /* Above a power of two floats lie twice as far apart as below: there the nearest number of n
+     * digits may miss f while the next one up still reads back as f. */
+    bool power_of_two = frexp(fabs(f), &half) == 0.5;
     int exp10 = 0;
-    for (int n = 15; n <= 17; n++) {
+    /* Subnormal numbers hold fewer than 15 digits. */
+    for (int n = fabs(f) < DBL_MIN ? 1 : 15; n <= 17; n++) {
         exp10 = digits_of(f, n, digits);
         if (from_digits(digits, exp10) == fabs(f))
+            break;
+        if (power_of_two && n < 17 && next_digits(digits) && from_digits(digits, exp10) == fabs(f))
             break;
     }
     size_t k = strlen(digits);
@@ -209,6 +230,23 @@ static void repr_macro(tt_buf *b, const jmacro *m)
     tt_buf_putc(b, '>');
 }
 
+/* Classes print without an address, so templates may depend on it. */
+static void repr_function(tt_buf *b, const jbuiltin *f)
+{
+    static const struct {
+        const char *name, *text;
+    } classes[] = {{"dict", "dict"},
+                   {"namespace", "jinja2.utils.Namespace"},
+                   {"cycler", "jinja2.utils.Cycler"},
+                   {"joiner", "jinja2.utils.Joiner"}};
+    for (size_t i = 0; i < sizeof classes / sizeof classes[0]; i++)
+        if (strcmp(f->name, classes[i].name) == 0) {
+            tt_buf_printf(b, "<class '%s'>", classes[i].text);
+            return;
+        }
+    tt_buf_printf(b, "<function %s>", f->name);
+}
+
 static tt_status repr_other(jrun *r, tt_buf *b, jval v, bool ascii)
 {
     switch ((jtype)v.type) {
@@ -232,6 +270,9 @@ static tt_status repr_other(jrun *r, tt_buf *b, jval v, bool ascii)
         return repr_loop(r, b, v);
     case JT_MACRO:
         repr_macro(b, v.macro);
+        return TT_OK;
+    case JT_FUNC:
+        repr_function(b, v.func);
         return TT_OK;
     default:
         tt_buf_printf(b, "<%s object>", tt_jtype_name(v));

@@ -77,12 +77,38 @@ bool tt_jcp_digit(uint32_t cp)
            (cp >= 0x11052 && cp <= 0x1105A) || (cp >= 0x1F100 && cp <= 0x1F10A);
 }
 
+/* Ideographs that stand for numbers. */
+static const uint32_t numerals[] = {
+    0x3405,  0x3483,  0x382A,  0x3B4D,  0x4E00,  0x4E03,  0x4E07,  0x4E09,  0x4E5D,
+    0x4E8C,  0x4E94,  0x4E96,  0x4EBF,  0x4EC0,  0x4EDF,  0x4EE8,  0x4F0D,  0x4F70,
+    0x5104,  0x5146,  0x5169,  0x516B,  0x516D,  0x5341,  0x5343,  0x5344,  0x5345,
+    0x534C,  0x53C1,  0x53C2,  0x53C3,  0x53C4,  0x56DB,  0x58F1,  0x58F9,  0x5E7A,
+    0x5EFE,  0x5EFF,  0x5F0C,  0x5F0D,  0x5F0E,  0x5F10,  0x62FE,  0x634C,  0x67D2,
+    0x6F06,  0x7396,  0x767E,  0x8086,  0x842C,  0x8CAE,  0x8CB3,  0x8D30,  0x9621,
+    0x9646,  0x964C,  0x9678,  0x96F6,  0xF96B,  0xF973,  0xF978,  0xF9B2,  0xF9D1,
+    0xF9D3,  0xF9FD,  0x20001, 0x20064, 0x200E2, 0x20121, 0x2092A, 0x20983, 0x2098C,
+    0x2099C, 0x20AEA, 0x20AFD, 0x20B19, 0x22390, 0x22998, 0x23B1B, 0x2626D, 0x2F890};
+
+static bool listed(const uint32_t *list, size_t n, uint32_t cp)
+{
+    size_t low = 0, high = n;
+    while (low < high) {
+        size_t mid = (low + high) / 2;
+        if (list[mid] < cp)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    return low < n && list[low] == cp;
+}
+
 bool tt_jcp_numeric(uint32_t cp)
 {
     if (cp < 0x80)
         return cp >= '0' && cp <= '9';
     utf8proc_category_t c = category(cp);
-    return c == UTF8PROC_CATEGORY_ND || c == UTF8PROC_CATEGORY_NL || c == UTF8PROC_CATEGORY_NO;
+    return c == UTF8PROC_CATEGORY_ND || c == UTF8PROC_CATEGORY_NL || c == UTF8PROC_CATEGORY_NO ||
+           listed(numerals, sizeof numerals / sizeof numerals[0], cp);
 }
 
 /* Lower case by property though not by category: modifier letters and the like. */
@@ -147,12 +173,21 @@ bool tt_jcp_ignorable(uint32_t cp)
     }
 }
 
+/* XID_Start and XID_Continue: categories, with the exceptions that normalisation asks for. */
 bool tt_jcp_name(uint32_t cp, bool first)
 {
-    if (tt_jcp_alpha(cp) || cp == '_')
-        return true;
+    static const uint32_t never[] = {0x37A,  0x2E2F, 0xFC5E, 0xFC5F, 0xFC60, 0xFC61,
+                                     0xFC62, 0xFC63, 0xFDFA, 0xFDFB, 0xFE70, 0xFE72,
+                                     0xFE74, 0xFE76, 0xFE78, 0xFE7A, 0xFE7C, 0xFE7E};
+    static const uint32_t not_first[] = {0xE33, 0xEB3, 0xFF9E, 0xFF9F};
+    static const uint32_t always[] = {0x1885, 0x1886, 0x2118, 0x212E};
     if (cp < 0x80)
-        return !first && cp >= '0' && cp <= '9';
+        return tt_jcp_alpha(cp) || cp == '_' || (!first && cp >= '0' && cp <= '9');
+    if (listed(never, sizeof never / sizeof never[0], cp) ||
+        (first && listed(not_first, sizeof not_first / sizeof not_first[0], cp)))
+        return false;
+    if (tt_jcp_alpha(cp) || listed(always, sizeof always / sizeof always[0], cp))
+        return true;
     switch (category(cp)) {
     case UTF8PROC_CATEGORY_NL:
         return true;
@@ -162,7 +197,8 @@ bool tt_jcp_name(uint32_t cp, bool first)
     case UTF8PROC_CATEGORY_PC:
         return !first;
     default:
-        return !first && cp == 0xB7;
+        return !first &&
+               (cp == 0xB7 || cp == 0x387 || cp == 0x19DA || (cp >= 0x1369 && cp <= 0x1371));
     }
 }
 

@@ -2,9 +2,9 @@
  *
  * Owns:      finding the stretches that need work, ordering of combining marks.
  * Not here:  decomposition and composition tables (utf8proc).
- * Laws:      (1) text that needs nothing is not copied;  (2) n log n at worst: long runs of
- * combining marks are sorted, not bubbled;  (3) equal to the reference implementation, whose tables
- * are those of Unicode 9, so that ids are.
+ * Laws:      (1) text that needs nothing is not copied; (2) n log n at worst: long runs of
+ *            combining marks are sorted, not bubbled; (3) equal to the reference
+ *            implementation, whose tables are those of Unicode 9, so that ids are.
  * Threads:   pure functions.
  */
 #ifndef TT_TOKENIZER_NFC_H

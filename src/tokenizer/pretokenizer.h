@@ -2,9 +2,10 @@
  *
  * Owns:      the pre_tokenizer of tokenizer.json: split patterns, compiled; their dialect.
  * Not here:  the byte-level alphabet (vocab.h), merges (bpe.h).
- * Laws:      (1) the pieces are the text: nothing is added, dropped or changed;  (2) a pattern
- * means what it means to the reference implementation's engine, or is refused by name;  (3) the
- * steps of a match are bounded. Threads:   shared freely once built.
+ * Laws:      (1) the pieces are the text: nothing is added, dropped or changed; (2) a pattern
+ *            means what it means to the reference implementation's engine, or is refused by
+ *            name; (3) the steps of a match are bounded.
+ * Threads:   shared freely once built.
  */
 #ifndef TT_TOKENIZER_PRETOKENIZER_H
 #define TT_TOKENIZER_PRETOKENIZER_H

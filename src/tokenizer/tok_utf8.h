@@ -1,8 +1,11 @@
 /* tok_utf8.h: reading, writing and checking UTF-8, one character at a time.
  *
- * Owns:      the well-formedness rules (no overlong forms, no surrogates, nothing above U+10FFFF).
- * Not here:  normalisation (nfc.h), classes of characters, replacement of broken bytes (decoder.c).
- * Laws:      (1) tt_utf8_read trusts its input: check a text once with tt_utf8_check, at the door.
+ * Owns:      the well-formedness rules (no overlong forms, no surrogates, nothing above
+ *            U+10FFFF).
+ * Not here:  normalisation (nfc.h), classes of characters, replacement of broken bytes
+ *            (decoder.c).
+ * Laws:      (1) tt_utf8_read trusts its input: check a text once with tt_utf8_check, at the
+ *            door.
  * Threads:   pure functions.
  */
 #ifndef TT_TOKENIZER_TOK_UTF8_H

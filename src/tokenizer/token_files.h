@@ -1,10 +1,10 @@
 /* token_files.h: the small files beside tokenizer.json.
  *
- * Owns:      where the folder is, the chat template's text, named tokens, end-of-generation ids and
- *            sampling defaults as the files give them.
+ * Owns:      where the folder is, the chat template's text, named tokens, end-of-generation ids
+ *            and sampling defaults as the files give them.
  * Not here:  tokenizer.json, running the template (chat.c).
- * Laws:      (1) every one of these files may be missing, none may be broken;  (2) what was looked
- * for in vain is remembered by name.
+ * Laws:      (1) every one of these files may be missing, none may be broken; (2) what was
+ *            looked for in vain is remembered by name.
  * Threads:   read-only once loaded.
  */
 #ifndef TT_TOKENIZER_TOKEN_FILES_H

@@ -2,10 +2,10 @@
  *
  * Owns:      the view that chat rendering needs: where the files lie, the raw template, named
  *            tokens.
- * Not here:  the public functions (include/tinytitan/tinytitan.h; tokenizer.c and decoder.c define
- *            them, tt_tokenizer_has_template included), the tables (vocab.h).
- * Laws:      (1) everything returned is owned by the tokenizer and lives as long as it does;  (2)
- *            nothing here fails: broken files are refused by tt_tokenizer_open.
+ * Not here:  the public functions (include/tinytitan/tinytitan.h; tokenizer.c and decoder.c
+ *            define them, tt_tokenizer_has_template included), the tables (vocab.h).
+ * Laws:      (1) everything returned is owned by the tokenizer and lives as long as it does;
+ *            (2) nothing here fails: broken files are refused by tt_tokenizer_open.
  * Threads:   an opened tokenizer is read-only and shared freely.
  */
 #ifndef TT_TOKENIZER_TOKENIZER_H

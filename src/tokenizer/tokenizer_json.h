@@ -2,8 +2,9 @@
  *
  * Owns:      the grammar of model.vocab and model.merges, bounds on everything that is kept.
  * Not here:  what normalizer, pre_tokenizer, decoder and added_tokens mean (tokenizer_build.c).
- * Laws:      (1) memory grows with what is kept, never with nesting or repetition;  (2) the order
- * of keys in the file does not matter;  (3) every refusal names file and byte offset.
+ * Laws:      (1) memory grows with what is kept, never with nesting or repetition; (2) the
+ *            order of keys in the file does not matter; (3) every refusal names file and byte
+ *            offset.
  * Threads:   one parse at a time per result.
  */
 #ifndef TT_TOKENIZER_TOKENIZER_JSON_H

@@ -2,8 +2,8 @@
  *
  * Owns:      the token table by id, the hash of byte strings, the byte-level alphabet.
  * Not here:  merges (bpe.h), searching a text for added tokens (added_tokens.h).
- * Laws:      (1) an id has one content and a content has one id;  (2) a file chosen to make the
- * hash slow is refused, not suffered: probes are bounded.
+ * Laws:      (1) an id has one content and a content has one id; (2) a file chosen to make the
+ *            hash slow is refused, not suffered: probes are bounded.
  * Threads:   read-only once built.
  */
 #ifndef TT_TOKENIZER_VOCAB_H

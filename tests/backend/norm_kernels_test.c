@@ -141,8 +141,8 @@ static void qk_agrees(void **state)
     tt_for_levels(2, qk_level);
 }
 
-/* sigmoid(r) of a dense grid over the whole range and beyond it: 1 / (1 + e^-r) is the plainest view
- * of the exponential. e^x is good to about 1.5 units, the sum and the quotient add one. */
+/* sigmoid(r) of a dense grid over the whole range and beyond it: 1 / (1 + e^-r) is the plainest
+ * view of the exponential. e^x is good to about 1.5 units, the sum and the quotient add one. */
 static void sigmoid_level(tt_backend *be, tt_backend *ref)
 {
     enum { N = 60000 };
@@ -190,7 +190,8 @@ static void gate_rows_agree(void **state)
     tt_for_levels(2, gate_rows_level);
 }
 
-/* g = -exp(A_log) softplus(a + dt) where softplus is 0, tiny, the identity; against long doubles. */
+/* g = -exp(A_log) softplus(a + dt) where softplus is 0, tiny, the identity; against long doubles.
+ */
 static void gates_at(tt_backend *be)
 {
     static const float a[] = {0, 1, -1, 19.9f, 20.1f, 50, 300, -20, -80, -120, -1e4f, 5, 88, 1e30f};

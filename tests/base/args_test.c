@@ -215,6 +215,24 @@ static void reads_sizes(void **state)
         assert_int_equal(tt_args_size(good[i].text, "size", &bytes, NULL), TT_OK);
         assert_true(bytes == good[i].bytes);
     }
+    uint64_t bytes = 7;
+    tt_error err = {0};
+    assert_int_equal(tt_args_size("1.5", "the cache", &bytes, &err), TT_ERR_INVALID);
+    assert_non_null(strstr(err.message, "the cache is \"1.5\""));
+    assert_int_equal(bytes, 7);
+}
+
+static void suggests_only_what_is_like_it(void **state)
+{
+    static const char *const words[] = {"4", "8", "on", "temperature", "threads", NULL};
+    assert_null(tt_args_nearest("7", words));
+    assert_null(tt_args_nearest("", words));
+    assert_null(tt_args_nearest("xylophone", words));
+    assert_null(
+        tt_args_nearest("an extraordinarily long word that nobody could have meant", words));
+    assert_string_equal(tt_args_nearest("no", words), "on");
+    assert_string_equal(tt_args_nearest("temp", words), "temperature");
+    assert_string_equal(tt_args_nearest("thraeds", words), "threads");
 }
 
 static void stops_at_help(void **state)
@@ -254,10 +272,15 @@ static void lists_itself(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(takes_both_spellings), cmocka_unit_test(keeps_defaults_and_empty_values),
-        cmocka_unit_test(repeats_only_lists),   cmocka_unit_test(refuses_what_it_does_not_know),
-        cmocka_unit_test(refuses_bad_values),   cmocka_unit_test(reads_sizes),
-        cmocka_unit_test(stops_at_help),        cmocka_unit_test(lists_itself),
+        cmocka_unit_test(takes_both_spellings),
+        cmocka_unit_test(keeps_defaults_and_empty_values),
+        cmocka_unit_test(repeats_only_lists),
+        cmocka_unit_test(refuses_what_it_does_not_know),
+        cmocka_unit_test(refuses_bad_values),
+        cmocka_unit_test(reads_sizes),
+        cmocka_unit_test(suggests_only_what_is_like_it),
+        cmocka_unit_test(stops_at_help),
+        cmocka_unit_test(lists_itself),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -60,7 +60,8 @@ static void version_two_takes_the_tightest_parent(void **state)
     put("sys/fs/cgroup/user.slice/app/memory.max", "max\n");
     put("sys/fs/cgroup/user.slice/memory.max", "4096000\n");
     put("sys/fs/cgroup/user.slice/memory.current", "1000000\n");
-    put("sys/fs/cgroup/user.slice/memory.stat", "anon 5\ninactive_file 600000\n");
+    put("sys/fs/cgroup/user.slice/memory.stat",
+        "anon 5\ninactive_file 400000\nactive_file 200000\n");
     assert_int_equal(tt_machine_memory_available_at(root), 4096000 - 400000);
 }
 

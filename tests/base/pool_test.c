@@ -57,7 +57,8 @@ static void add_one(void *ctx, size_t begin, size_t end, unsigned worker)
 }
 
 /* Far more threads than cores: workers come late all the time, and their parts are done by the
- * caller. Nothing is lost, nothing is done twice, and no worker's scratch is used by two at once. */
+ * caller. Nothing is lost, nothing is done twice, and no worker's scratch is used by two at once.
+ */
 static void late_workers_lose_nothing(void **state)
 {
     enum { JOBS = 20000 };
@@ -79,6 +80,40 @@ static void late_workers_lose_nothing(void **state)
     assert_true(all == 64 * (uint64_t)JOBS);
 }
 
+/* Busy for far longer than anybody waits awake. */
+static void dawdle(void)
+{
+    for (volatile uint32_t i = 0; i < 500000; i++)
+        ;
+}
+
+static void slow(void *ctx, size_t begin, size_t end, unsigned worker)
+{
+    dawdle();
+    add_one(ctx, begin, end, worker);
+}
+
+/* Jobs with pauses between and within them, longer than anybody stays awake: a new job wakes
+ * workers that sleep, the last part wakes the caller. Without the second nothing would go on;
+ * without the first the caller would do everything. */
+static void sleepers_are_woken(void **state)
+{
+    enum { JOBS = 200 };
+    (void)state;
+    tt_pool *pool = NULL;
+    sum s;
+    memset(&s, 0, sizeof s);
+    assert_int_equal(tt_pool_create(4, &pool, NULL), TT_OK);
+    for (uint32_t job = 1; job <= JOBS; job++) {
+        dawdle();
+        tt_pool_run(pool, 64, 1, slow, &s);
+        for (size_t i = 0; i < 64; i++)
+            assert_int_equal(s.items[i], job);
+    }
+    tt_pool_close(&pool);
+    assert_true(s.by_worker[0] < 64 * JOBS);
+}
+
 static void refuses_bad_counts(void **state)
 {
     tt_pool *pool = NULL;
@@ -94,6 +129,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(covers_the_range_once),
         cmocka_unit_test(late_workers_lose_nothing),
+        cmocka_unit_test(sleepers_are_woken),
         cmocka_unit_test(refuses_bad_counts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

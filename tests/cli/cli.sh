@@ -1,5 +1,6 @@
-# TinyTitanCLI as a user meets it: refusals before anything is loaded, answers of the shipped model in
-# raw and chat form, stop strings, tools, plan, JSON, closed output, a dialogue over a pipe, Ctrl-C.
+# TinyTitanCLI as a user meets it: refusals before anything is loaded, answers of the shipped model
+# in raw and chat form, stop strings, tools, plan, JSON, closed output, a dialogue over a pipe,
+# Ctrl-C.
 . tests/support/testlib.sh
 
 cli=$(program TinyTitanCLI)
@@ -9,7 +10,10 @@ bare=$TMPDIR/bare.gturbo
 greedy=(--temperature 0)
 
 wait_for_text() { # file that grows while process $2 runs
-    until [ -s "$1" ]; do kill -0 "$2" 2>/dev/null || fail "process ended without text"; done
+    until [ -s "$1" ]; do
+        kill -0 "$2" 2>/dev/null || fail "the program ended without text"
+        sleep 0.02
+    done
 }
 field() { # name: a number or a word of the JSON object in $out
     grep -oE "\"$1\": (\"[^\"]*\"|[^,}]*)" <<<"$out" | head -n 1 | sed 's/^[^:]*: //; s/"//g'
@@ -58,7 +62,7 @@ refused "not valid UTF-8" --model x --prompt $'\xff'
 failed "no such directory" --model "$TMPDIR/none" --prompt hi
 failed "manifest.json" --model models/tales --prompt hi
 
-# ---- the install ----
+# ---- the installs ----
 
 run "$repack" --input-snapshot models/tales --output "$model" --bits 8
 expect_rc 0
@@ -76,6 +80,10 @@ run "$repack" --input-snapshot "$TMPDIR/untold" --output "$bare" --bits 4
 expect_rc 0
 run "$repack" --input-snapshot "$TMPDIR/mute" --output "$TMPDIR/mute.gturbo" --bits 4
 expect_rc 0
+
+# One whose end tokens are such that no answer ever ends.
+. tests/support/endless.sh
+endless_install "$repack" "$TMPDIR/endless.gturbo"
 
 # ---- what an install lacks ----
 
@@ -108,7 +116,8 @@ expect_same "$out" " Paris"
 expect_same "$(cat "$TMPDIR/err")" ""
 
 # Both end tokens end an answer: <|im_end|> here, and nothing of it is printed.
-run "$cli" --model "$model" --raw "${greedy[@]}" --quiet --prompt $'<|im_start|>user\nWhat is the capital of Japan?<|im_end|>\n<|im_start|>assistant\n'
+turn=$'<|im_start|>user\nWhat is the capital of Japan?<|im_end|>\n<|im_start|>assistant\n'
+run "$cli" --model "$model" --raw "${greedy[@]}" --quiet --prompt "$turn"
 expect_rc 0
 expect_same "$out" "The capital of Japan is Tokyo."
 expect_same "$err" ""
@@ -154,17 +163,20 @@ expect_same "$(field finish_reason)" stop_string
 
 # ---- the end of the context ----
 
-run "$cli" --model "$model" --raw --prompt "Once upon a time" "${greedy[@]}" --max-context 64 --json
+run "$cli" --model "$model" --raw --prompt "Once upon a time" "${greedy[@]}" --max-context 64 \
+    --json
 expect_rc 0
 expect_same "$(field finish_reason)" length
 expect_same "$(field completion_tokens)" 61
 expect_err "the context of 64 tokens is full"
-failed "--max-context" --model "$model" --raw --max-context 64 --prompt "$(head -c 4000 models/tales/heldout.txt)"
+failed "--max-context" --model "$model" --raw --max-context 64 \
+    --prompt "$(head -c 4000 models/tales/heldout.txt)"
 
 # ---- plan ----
 
-run "$cli" --model "$model" --plan --max-context 2048 --kv-bits 4 --threads 1 --expert-cache-slots 7 \
-    --rope-scaling yarn:2 --prefill-chunk 128 --ram-budget 1G --verify-reads --top-k 9 --seed 3
+run "$cli" --model "$model" --plan --max-context 2048 --kv-bits 4 --threads 1 \
+    --expert-cache-slots 7 --rope-scaling yarn:2 --prefill-chunk 128 --ram-budget 1G \
+    --verify-reads --top-k 9 --seed 3
 expect_rc 0
 expect_same "$err" ""
 for words in "2048 tokens" "KV 4 bits" "1 threads" "7 a layer of 32" "yarn:2" "prefill chunk 128" \
@@ -213,8 +225,8 @@ fi
 
 # ---- output that goes away ----
 
-"$cli" --model "$model" --raw --prompt x --temperature 3 --seed 1 --max-new 8000 2>"$TMPDIR/err" |
-    head -c 3 >/dev/null
+endless=(--model "$TMPDIR/endless.gturbo" "${greedy[@]}" --max-new 8000)
+"$cli" "${endless[@]}" --raw --prompt x 2>"$TMPDIR/err" | head -c 3 >/dev/null
 expect_same "${PIPESTATUS[0]}" 1
 expect_same "$(cat "$TMPDIR/err")" ""
 "$cli" "${story[@]}" >/dev/full 2>"$TMPDIR/err"
@@ -225,8 +237,8 @@ expect_same "$?" 1
 
 # ---- Ctrl-C ----
 
-"$cli" --model "$model" --raw --prompt x --temperature 3 --seed 1 --max-new 8000 --stats \
-    >"$TMPDIR/text" 2>"$TMPDIR/err" &
+rm -f "$TMPDIR/text" "$TMPDIR/err"
+"$cli" "${endless[@]}" --raw --prompt x --stats >"$TMPDIR/text" 2>"$TMPDIR/err" &
 pid=$!
 wait_for_text "$TMPDIR/text" $pid
 kill -INT $pid
@@ -240,7 +252,8 @@ chat=(--model "$model" "${greedy[@]}")
 run "$cli" "${chat[@]}" --prompt "What is the capital of Japan?" --quiet
 expect_rc 0
 expect_same "$out" "The capital of Japan is Tokyo."
-run "$cli" "${chat[@]}" --chat --prompt "What is the capital of Japan?" --system "You are kind." --json
+run "$cli" "${chat[@]}" --chat --prompt "What is the capital of Japan?" --system "You are kind." \
+    --json
 expect_rc 0
 expect_out "Tokyo"
 expect_same "$(field finish_reason)" stop
@@ -257,13 +270,23 @@ echo '{"name": "add"}' >"$TMPDIR/tools.json"
 failed "tools.json" "${chat[@]}" --prompt hi --tools "$TMPDIR/tools.json"
 
 cat >"$TMPDIR/tools.json" <<'J'
-[{"type": "function", "function": {"name": "add", "description": "Add two numbers.", "parameters": {"type": "object", "properties": {"a": {"type": "number", "description": "The first number."}, "b": {"type": "number", "description": "The second number."}}, "required": ["a", "b"]}}},
- {"type": "function", "function": {"name": "get_capital", "description": "Get the capital city of a country.", "parameters": {"type": "object", "properties": {"country": {"type": "string", "description": "The name of the country."}}, "required": ["country"]}}}]
+[{"type": "function", "function": {
+    "name": "add", "description": "Add two numbers.", "parameters": {
+      "type": "object", "properties": {
+        "a": {"type": "number", "description": "The first number."},
+        "b": {"type": "number", "description": "The second number."}},
+      "required": ["a", "b"]}}},
+ {"type": "function", "function": {
+    "name": "get_capital", "description": "Get the capital city of a country.", "parameters": {
+      "type": "object", "properties": {
+        "country": {"type": "string", "description": "The name of the country."}},
+      "required": ["country"]}}}]
 J
-run "$cli" "${chat[@]}" --tools "$TMPDIR/tools.json" --prompt "Tell me the capital of France."
+ask=(--tools "$TMPDIR/tools.json" --prompt "Tell me the capital of France.")
+run "$cli" "${chat[@]}" "${ask[@]}"
 expect_rc 0
 expect_err 'tool call: get_capital {"country": "France"}'
-run "$cli" "${chat[@]}" --tools "$TMPDIR/tools.json" --prompt "Tell me the capital of France." --json
+run "$cli" "${chat[@]}" "${ask[@]}" --json
 expect_out '"tool_calls": [{"name": "get_capital", "arguments": {"country": "France"}}]'
 expect_no_out "<tool_call>"
 
@@ -283,7 +306,8 @@ expect_same "$out" $'The capital of Japan is Tokyo.\nThe capital of the United K
 reused=$(grep -oE '[0-9]+ reused' <<<"$err" | tail -n 1)
 [ "${reused% *}" -gt 16 ] || fail "the second turn reused only $reused"
 
-talk '/system Be kind.\n/hepl\n/help\n\n/stats\n /exit please\n/reset\nWhat is the capital of Japan?'
+commands='/system Be kind.\n/hepl\n/help\n\n/stats\n /exit please\n/reset\n'
+talk "${commands}What is the capital of Japan?"
 expect_rc 0
 expect_out "/system TEXT"
 expect_err "did you mean /help"
@@ -293,21 +317,25 @@ talk 'good\xff\nWhat is the capital of Japan?\n'
 expect_rc 0
 expect_err "not valid UTF-8"
 expect_same "$out" "The capital of Japan is Tokyo."
-talk "$(head -c 3000 models/tales/heldout.txt | tr '\n\\' '  ')\nWhat is the capital of Japan?\n" --max-context 128
+long=$(head -c 3000 models/tales/heldout.txt | tr '\n\\' '  ')
+talk "$long\nWhat is the capital of Japan?\n" --max-context 128
 expect_rc 0
 expect_err "/reset"
 expect_same "$out" "The capital of Japan is Tokyo."
 
 # Ctrl-C stops an answer; the next line is answered; the end of the input is a good end.
 mkfifo "$TMPDIR/lines"
-"$cli" --model "$model" --interactive --temperature 3 --seed 1 --max-new 8000 <"$TMPDIR/lines" \
-    >"$TMPDIR/text" 2>"$TMPDIR/err" &
+rm -f "$TMPDIR/text" "$TMPDIR/err"
+"$cli" "${endless[@]}" --interactive <"$TMPDIR/lines" >"$TMPDIR/text" 2>"$TMPDIR/err" &
 pid=$!
 exec 3>"$TMPDIR/lines"
 echo "Tell me a story." >&3
 wait_for_text "$TMPDIR/text" $pid
 kill -INT $pid
-until grep -q interrupted "$TMPDIR/err"; do kill -0 $pid || fail "the dialogue ended with Ctrl-C"; done
+until grep -q interrupted "$TMPDIR/err" 2>/dev/null; do
+    kill -0 $pid 2>/dev/null || fail "the dialogue ended with Ctrl-C"
+    sleep 0.02
+done
 : >"$TMPDIR/text"
 echo "Tell me another." >&3
 wait_for_text "$TMPDIR/text" $pid

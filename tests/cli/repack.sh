@@ -72,7 +72,7 @@ expect_out other/name
 run "$repack" --inspect --input-gturbo "$good" --json
 expect_rc 0
 printf '%s' "$out" >"$TMPDIR/inspect.json"
-run python3 -c 'import json, sys; print(json.load(open(sys.argv[1]))["model_id"])' \
+run python3 -c 'import json, sys; print(json.load(open(sys.argv[1]))["manifest"]["model_id"])' \
     "$TMPDIR/inspect.json"
 expect_rc 0
 expect_same "$out" other/name

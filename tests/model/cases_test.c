@@ -1,5 +1,6 @@
-/* Proves the trained model in its four forms against cases.json: the greedy continuation of every prompt where margins allow,
- * and the held-out negative log-likelihood within 0.01 nats, with f32 KV rows; then what KV rows of 16, 8 and 4 bits cost. */
+/* Proves the trained model in its four forms against cases.json: the greedy continuation of every
+ * prompt where margins allow, and the held-out negative log-likelihood within 0.01 nats, with f32
+ * KV rows; then what KV rows of 16, 8 and 4 bits cost. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -113,7 +114,8 @@ static bool score(void *ctx, uint32_t p, const float *logits)
     return true;
 }
 
-/* Mean nats a token as tests/vectors/README.md defines: window i covers ids[i*w : i*w + w + 1], fresh state each. */
+/* Mean nats a token as tests/vectors/README.md defines: window i covers ids[i*w : i*w + w + 1],
+ * fresh state each. */
 static double nats(tt_model *m, uint32_t window)
 {
     tt_session *s = fixture_session(m);
@@ -169,7 +171,8 @@ static void heldout_mlx4(void **state)
     heldout_of(&forms[3], NULL);
 }
 
-/* Every other level once, on the form that is shipped; TT_TEST_LONG adds the scalar reference, which takes minutes. */
+/* Every other level once, on the form that is shipped; TT_TEST_LONG adds the scalar reference,
+ * which takes minutes. */
 static void heldout_on_every_level(void **state)
 {
     for (unsigned i = getenv("TT_TEST_LONG") != NULL ? 0 : 1; tt_cpu_level_at(i) != NULL; i++)

@@ -1,6 +1,6 @@
-/* Proves the page on random small architectures, dense and mixture of experts, of one layer kind and of both: prefill of n
- * rows is n decode steps within tolerance, a cut changes nothing beyond it, a cut at 64 and the number of slots and threads
- * change no byte. */
+/* Proves the page on random small architectures, dense and mixture of experts, of one layer kind
+ * and of both: prefill of n rows is n decode steps within tolerance, a cut changes nothing beyond
+ * it, a cut at 64 and the number of slots and threads change no byte. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -19,7 +19,8 @@
 #define SEEDS 60u
 #define N     150u
 
-/* Where the router's choice hangs on less than this, two right computations may choose differently. */
+/* Where the router's choice hangs on less than this, two right computations may choose differently.
+ */
 #define NEAR_TIE 1e-3f
 /* Largest difference of logits, against their root mean square or 1. */
 #define TOLERANCE 1e-4

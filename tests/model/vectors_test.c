@@ -1,6 +1,7 @@
-/* Proves the forward pass against the reference vectors: every case on every CPU level of this machine, as one prefill, in
- * chunks of odd sizes and token by token: logits, hidden states after each layer, router picks and weights, final
- * recurrent and convolution states, keys and values, and the greedy continuation. */
+/* Proves the forward pass against the reference vectors: every case on every CPU level of this
+ * machine, as one prefill, in chunks of odd sizes and token by token: logits, hidden states after
+ * each layer, router picks and weights, final recurrent and convolution states, keys and values,
+ * and the greedy continuation. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
-/* Proves that widths of quantized modules come from their own entry or the default, and that what is
- * not affine with 4 or 8 bits in groups of 64 is refused naming the module. */
+/* Proves that widths of quantized modules come from their own entry or the default, and that what
+ * is not affine with 4 or 8 bits in groups of 64 is refused naming the module. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
-/* Proves that the form of norm weights follows from conv1d and values, for real and made checkpoints,
- * and that contradictions are refused instead of shifted twice or never. */
+/* Proves that the form of norm weights follows from conv1d and values, for real and made
+ * checkpoints, and that contradictions are refused instead of shifted twice or never. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -9,8 +9,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "repack/checkpoint.h"
 #include "repack/norms.h"
-#include "repack/snapshot.h"
 #include "support/mini_install.h"
 #include "support/tempdir.h"
 
@@ -118,6 +118,8 @@ static void the_table_of_decisions(void **state)
         {6, 0, -0.6, 0.9, 1},  /* trained, raw */
         {0, 6, 0.37, 0, 0},    /* the same, shifted: factors well below one are no contradiction */
         {6, 0, 0.4, 0, 1},     /* raw, all positive */
+        {6, 0, 0.9, 0.1, 1},   /* raw, with negative values: whatever the mean */
+        {0, 6, 0.4, 0.1, -1},  /* negative factors in a converted file */
         {6, 0, 0.0, 0, 1},     /* raw, untrained: zeros */
         {0, 6, 1.0, 0, 0},     /* shifted, untrained: ones */
         {0, 6, 1.0, 0.001, 0}, /* a stray negative factor proves nothing */

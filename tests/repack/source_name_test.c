@@ -8,8 +8,8 @@
 #include <cmocka.h>
 #include <string.h>
 
-#include "repack/plan.h"
 #include "repack/source_name.h"
+#include "repack/tensor_plan.h"
 
 static void prefixes(void **state)
 {

@@ -1,4 +1,5 @@
-/* Proves that a decode step and a prefill chunk allocate nothing: every allocator call of the process is counted. */
+/* Proves that a decode step and a prefill chunk allocate nothing: every allocator call of the
+ * process is counted. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,6 @@
-/* Proves that a timeline is one prefix: sync reuses and rewinds rightly, snapshot and restore continue byte for byte, KV rows
- * without the recurrent state do not, and neither threads, slots, cuts at 64 nor failed reads change a byte of logits. */
+/* Proves that a timeline is one prefix: sync reuses and rewinds rightly, snapshot and restore
+ * continue byte for byte, KV rows without the recurrent state do not, and neither threads, slots,
+ * cuts at 64 nor failed reads change a byte of logits. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,4 +1,5 @@
-"""Talks to TinyTitanCLI --interactive over a pseudo-terminal. Arguments: program, install."""
+"""Talks to TinyTitanCLI --interactive over a pseudo-terminal. Arguments: program, install,
+and an install whose answers never end."""
 import os
 import pty
 import select
@@ -55,7 +56,7 @@ def dialogue(program, model, **env):
     return t
 
 
-program, model = sys.argv[1:]
+program, model, endless = sys.argv[1:]
 
 # Editing: a slip is taken back, Ctrl-A and text in front, a character of several bytes removed.
 t = dialogue(program, model)
@@ -93,7 +94,7 @@ t.type("/exit\r")
 assert t.end() == 0
 
 # Ctrl-C in an answer, twice; the dialogue goes on. A stop and a continuation do no harm either.
-t = Terminal(program, "--model", model, "--interactive", "--temperature", "3", "--seed", "1",
+t = Terminal(program, "--model", endless, "--interactive", "--temperature", "0",
              "--max-new", "8000")
 t.expect("> ")
 for _ in range(2):

@@ -21,8 +21,8 @@ typedef struct tiny_options {
         mat; /* of matrices whose width 64 divides; others, and those of experts, are BF16 then */
     bool mixed;  /* instead: the type of every tensor is drawn */
     bool coarse; /* experts are cheap patterns, for those that are many and large */
-    /* Changes the index of model_weights.bin before it is laid out; there is room for one more entry.
-     * Names must stay alive. */
+    /* Changes the index of model_weights.bin before it is laid out; there is room for one more
+     * entry. Names must stay alive. */
     void (*alter)(tt_index *ix, void *ctx);
     void *ctx;
 } tiny_options;

@@ -12,8 +12,9 @@
 #include "format/safetensors.h"
 #include "session/session.h"
 
-/* Converts a checkpoint directory into an install below the temporary directory. `weights` may name another directory
- * whose model.safetensors is used with this one's config.json (moe-yarn), or NULL. bits: 16, 8, 4. */
+/* Converts a checkpoint directory into an install below the temporary directory. `weights` may name
+ * another directory whose model.safetensors is used with this one's config.json (moe-yarn), or
+ * NULL. bits: 16, 8, 4. */
 const char *fixture_install(const char *checkpoint, const char *weights, unsigned bits);
 /* Removes everything that fixture_install made. */
 void fixture_remove(void);

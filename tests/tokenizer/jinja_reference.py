@@ -1,6 +1,9 @@
 """The reference for chat templates: Jinja2 set up the way the transformers library sets it up."""
+import copy
 import datetime
+import functools
 import json
+import warnings
 
 import jinja2
 from jinja2 import nodes
@@ -46,12 +49,18 @@ def environment():
     return env
 
 
+warnings.simplefilter("ignore")  # Python's remarks about generated code
 ENV = environment()
+
+
+@functools.lru_cache(maxsize=64)
+def compiled(template):
+    return ENV.from_string(template)
 
 
 def render(template, variables):
     """(text, None) or (None, error)."""
     try:
-        return ENV.from_string(template).render(**variables), None
+        return compiled(template).render(**copy.deepcopy(variables)), None
     except Exception as e:  # every Python exception is an error of the template here
         return None, "%s: %s" % (type(e).__name__, e)

@@ -106,6 +106,11 @@ finds door 'does not compile alone as C++11'
 
 rm "$tree/tests/io/disk_test.c"
 finds mirrors 'src/io/disk.c: has no tests/io/disk_test.c'
+echo 'int x;' >"$tree/src/io/disk_raw_part.c"
+run tools/check_layers --root "$tree" mirrors
+expect_rc 0
+rm "$tree/tests/io/disk_test.c"
+finds mirrors 'src/io/disk_raw_part.c: has no tests/io/disk_raw_part_test.c'
 rm "$tree/tests/io/disk_test.c"
 echo 'src/io/disk.c proved elsewhere, by a test of the cache' >"$tree/tests/support/mirrors.txt"
 run tools/check_layers --root "$tree" mirrors

@@ -1,5 +1,6 @@
 /* Proves that a plan finds every tensor of a checkpoint in its published spellings, gives it the
- * width of its role, and refuses unknown, doubled, missing, misshapen and unreadable ones by name. */
+ * width of its role, and refuses unknown, doubled, missing, misshapen and unreadable ones by
+ * name. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -10,8 +11,8 @@
 #include <string.h>
 
 #include "base/file.h"
-#include "repack/plan.h"
-#include "repack/snapshot.h"
+#include "repack/checkpoint.h"
+#include "repack/tensor_plan.h"
 #include "support/mini_install.h"
 #include "support/tempdir.h"
 

@@ -1,4 +1,4 @@
-#include "repack/snapshot.h"
+#include "repack/checkpoint.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -1,13 +1,13 @@
-/* snapshot.h: a checkpoint directory: config, tensors, tokenizer files, and where it came from.
+/* checkpoint.h: a checkpoint directory: config, tensors, tokenizer files, and where it came from.
  *
  * Owns:      opening it; the `source` object of a manifest; the list of tokenizer files.
- * Not here:  what the tensors mean (plan.h).
+ * Not here:  what the tensors mean (tensor_plan.h).
  * Laws:      (1) sources are only read;  (2) links are followed, since download caches are made of
  *            them.
  * Threads:   read-only after open.
  */
-#ifndef TT_REPACK_SNAPSHOT_H
-#define TT_REPACK_SNAPSHOT_H
+#ifndef TT_REPACK_CHECKPOINT_H
+#define TT_REPACK_CHECKPOINT_H
 
 #include "base/json.h"
 #include "format/safetensors.h"

@@ -1,4 +1,4 @@
-/* plan.h: which tensors of a checkpoint become which parts of an install.
+/* tensor_plan.h: which tensors of a checkpoint become which parts of an install.
  *
  * Owns:      prefixes and spellings of published checkpoints, the three layouts of experts, the
  *            checks of names, types and shapes, the width of every destination, the layouts.
@@ -8,8 +8,8 @@
  *            back is counted and told.
  * Threads:   read-only after creation.
  */
-#ifndef TT_REPACK_PLAN_H
-#define TT_REPACK_PLAN_H
+#ifndef TT_REPACK_TENSOR_PLAN_H
+#define TT_REPACK_TENSOR_PLAN_H
 
 #include "format/install.h"
 #include "format/safetensors.h"

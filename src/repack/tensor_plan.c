@@ -1,4 +1,4 @@
-#include "repack/plan.h"
+#include "repack/tensor_plan.h"
 
 #include <stdarg.h>
 #include <stdio.h>
