@@ -12,6 +12,8 @@ const char *const bench_backends[] = {"cpu", "ref", NULL};
 const char *const bench_levels[] = {"auto", "ref", "avx2", "avx512", NULL};
 const char *const bench_kv_bits[] = {"4", "8", "16", "32", NULL};
 
+const char *const bench_readers[] = {"auto", "uring", "pool", "buffered", NULL};
+
 typedef struct command {
     const char *name;
     int (*run)(int argc, char **argv);
@@ -23,6 +25,7 @@ static const command commands[] = {
     {"perplexity", bench_perplexity, "nats per token of a text, in windows"},
     {"decode", bench_decode, "tokens a second, one after the other"},
     {"prefill", bench_prefill, "tokens a second of a prompt"},
+    {"io", bench_io, "bytes a second of the disk, by reader, depth and piece size"},
 };
 
 #define N_COMMANDS (sizeof commands / sizeof *commands)
@@ -110,6 +113,10 @@ int bench_open(const bench_options *o, uint32_t context, tt_model **model, tt_se
     mo.prefill_chunk = o->prefill_chunk;
     mo.expert_slots = o->slots;
     mo.verify_reads = o->verify_reads;
+    mo.reader = bench_readers[o->reader];
+    mo.io_depth = o->io_depth;
+    mo.io_piece = (uint32_t)o->io_piece;
+    mo.expert_mirror = o->expert_mirror;
     tt_model *m = NULL;
     tt_status st = tt_model_open(o->model, &mo, NULL, NULL, &m, &err);
     if (st != TT_OK) /* an option that this model cannot take is wrong usage */
@@ -141,6 +148,7 @@ json_t *bench_context(const char *name, const tt_model *model)
     bench_set(obj, "threads", json_integer(info.threads));
     bench_set(obj, "kv_bits", json_integer(info.kv_bits));
     bench_set(obj, "prefill_chunk", json_integer(info.prefill_chunk));
+    bench_set(obj, "reader", json_string(tt_model_get_plan(model)->reader));
     bench_set(obj, "expert_slots", json_integer(tt_model_get_plan(model)->slots_per_layer));
     return obj;
 }

@@ -2,7 +2,7 @@
  *
  * Owns:      the model options and their defaults, opening a model from them, errors and results
  *            on their way out.
- * Not here:  the measurements (logits.c, perplexity.c, speed.c).
+ * Not here:  the measurements (logits.c, perplexity.c, speed.c, disk.c).
  * Laws:      (1) exit codes: 0 done, 1 failed, 2 wrong usage;  (2) results go to stdout, with
  *            --json as one object on its last line; everything else goes to stderr.
  * Threads:   one.
@@ -20,11 +20,15 @@ enum { BENCH_DONE = 0, BENCH_FAILED = 1, BENCH_USAGE = 2, BENCH_GO_ON = -1 };
 typedef struct bench_options {
     const char *model;
     int backend, level, kv; /* indexes into the words of bench.c */
-    uint32_t threads, prefill_chunk, slots;
+    int reader;
+    uint32_t threads, prefill_chunk, slots, io_depth;
+    uint64_t io_piece;
+    const char *expert_mirror;
     bool verify_reads, json, help, version;
 } bench_options;
 
 extern const char *const bench_backends[], *const bench_levels[], *const bench_kv_bits[];
+extern const char *const bench_readers[];
 
 enum { BENCH_KV_4, BENCH_KV_8, BENCH_KV_16, BENCH_KV_32 };
 
@@ -43,7 +47,13 @@ enum { BENCH_KV_4, BENCH_KV_8, BENCH_KV_16, BENCH_KV_32 };
         TT_OPT_U32("expert-cache-slots", &(o)->slots, "N", 1, TT_MAX_EXPERTS,                      \
                    "expert slots a layer, unless given as many as fit"),                           \
         TT_OPT_FLAG("verify-reads", &(o)->verify_reads,                                            \
-                    "check the checksum of every expert that is read")
+                    "check the checksum of every expert that is read"),                            \
+        TT_OPT_ENUM("reader", &(o)->reader, bench_readers, "how experts are read (auto)"),         \
+        TT_OPT_U32("io-depth", &(o)->io_depth, "N", 1, 256, "pieces of reads in flight (32)"),     \
+        TT_OPT_SIZE("io-piece", &(o)->io_piece, "SIZE", 16 * TT_KIB, 16 * TT_MIB,                  \
+                    "bytes of a piece, a multiple of 4K (512K)"),                                  \
+        TT_OPT_STRING("expert-mirror", &(o)->expert_mirror, "DIR",                                 \
+                      "a second copy of the expert files, on another disk")
 
 #define BENCH_OTHER_ROWS(o)                                                                        \
     TT_OPT_HEADING("Other:"),                                                                      \
@@ -73,5 +83,6 @@ int bench_logits(int argc, char **argv);
 int bench_perplexity(int argc, char **argv);
 int bench_decode(int argc, char **argv);
 int bench_prefill(int argc, char **argv);
+int bench_io(int argc, char **argv);
 
 #endif

@@ -2,13 +2,16 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/json.h"
+#include "base/limits.h"
 #include "cli/chat_loop.h"
 #include "cli/cli_options.h"
+#include "cli/disks_path.h"
 #include "cli/engine.h"
 #include "cli/generate.h"
 #include "cli/interrupt.h"
@@ -216,6 +219,9 @@ int main(int argc, char **argv)
     if (o.version)
         return print_version();
     tt_out_init(o.quiet);
+    char disks[TT_MAX_PATH];
+    if (tt_disks_path(getenv("XDG_CACHE_HOME"), getenv("HOME"), disks))
+        o.load.probe_file = disks;
     tt_engine_init(&e, &o, started);
     int rc = run(&e);
     tt_engine_close(&e);

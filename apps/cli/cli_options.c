@@ -12,12 +12,14 @@ static const char *const thinking_words[] = {"on", "off", NULL};
 static const char *const kv_words[] = {"32", "16", "8", "4", NULL};
 static const uint32_t kv_bits[] = {32, 16, 8, 4};
 static const char *const backend_words[] = {"cpu", "ref", NULL};
+static const char *const reader_words[] = {"auto", "uring", "pool", "buffered", NULL};
 static const char *const level_words[] = {"auto", "ref", "avx2", "avx512", NULL};
 
 /* Words that become something else once they are checked. */
 typedef struct words {
     const char *rope;
-    int thinking, kv, backend, level;
+    int thinking, kv, backend, level, reader;
+    uint64_t io_piece;
 } words;
 
 /* ---- the table ---- */
@@ -110,6 +112,15 @@ static size_t add_machine_rows(tt_arg *table, tt_cli_options *o, words *w)
                     "instruction set of the cpu backend (default auto: the best there is)"),
         TT_OPT_FLAG("verify-reads", &m->verify_reads,
                     "compare the checksum of every expert that is read"),
+        TT_OPT_ENUM("reader", &w->reader, reader_words,
+                    "how experts are read (default auto: the first of the others that works)"),
+        TT_OPT_U32("io-depth", &m->io_depth, "N", 1, 256,
+                   "pieces of expert reads in flight (default: measured once a disk)"),
+        TT_OPT_SIZE("io-piece", &w->io_piece, "SIZE", 16 * TT_KIB, 16 * TT_MIB,
+                    "bytes of a piece, a multiple of 4K (default: measured once a disk)"),
+        TT_OPT_STRING("expert-mirror", &m->expert_mirror, "DIR",
+                      "a second copy of the expert files, on another disk, that takes half of the "
+                      "reads"),
     };
     memcpy(table, rows, sizeof rows);
     return sizeof rows / sizeof rows[0];
@@ -171,6 +182,8 @@ static void apply_words(tt_cli_options *o, const words *w)
     o->load.kv_bits = kv_bits[w->kv];
     o->load.backend = backend_words[w->backend];
     o->load.cpu_level = w->level > 0 ? level_words[w->level] : NULL;
+    o->load.reader = w->reader > 0 ? reader_words[w->reader] : NULL;
+    o->load.io_piece = (uint32_t)w->io_piece;
 }
 
 static tt_status check_input(const tt_cli_options *o, tt_error *err)
@@ -240,6 +253,9 @@ static tt_status check_numbers(const tt_cli_options *o, tt_error *err)
     if (s->repetition_penalty && !(s->values.repetition_penalty > 0.0f))
         return tt_fail(err, TT_ERR_INVALID,
                        "--repetition-penalty is 0, must be above 0 (1 is off)");
+    if (o->load.io_piece % 4096 != 0)
+        return tt_fail(err, TT_ERR_INVALID, "--io-piece is %u bytes, must be a multiple of 4096",
+                       o->load.io_piece);
     if (o->load.prefill_chunk % TT_BLOCK != 0)
         return tt_fail(err, TT_ERR_INVALID, "--prefill-chunk is %u, must be a multiple of %u",
                        o->load.prefill_chunk, TT_BLOCK);
@@ -312,7 +328,8 @@ void tt_cli_options_help(tt_buf *out)
     tt_buf_puts(
         out, "\nText goes to standard output as it comes, everything else to standard error.\n"
              "Environment: XDG_STATE_HOME (else HOME/.local/state) is where --interactive keeps\n"
-             "its history, in tinytitan/history.\n"
+             "its history, in tinytitan/history; XDG_CACHE_HOME (else HOME/.cache) is where the\n"
+             "speed of disks is kept, in tinytitan/disks.json.\n"
              "Exit: 0 answered, 1 failed, 2 wrong usage, 130 interrupted.\n");
 }
 

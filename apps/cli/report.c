@@ -245,7 +245,7 @@ void tt_report_calls(const json_t *parsed)
 /* ---- stats ---- */
 
 typedef struct cache_use {
-    uint64_t asks, hits, misses, joins, evictions, bytes;
+    uint64_t asks, hits, misses, joins, evictions, bytes, disk, cached, mirror;
     double wait;
 } cache_use;
 
@@ -257,6 +257,9 @@ static cache_use between(const tt_model_stats *a, const tt_model_stats *b)
                        .joins = b->expert_joins - a->expert_joins,
                        .evictions = b->expert_evictions - a->expert_evictions,
                        .bytes = b->expert_bytes_read - a->expert_bytes_read,
+                       .disk = b->expert_bytes_disk - a->expert_bytes_disk,
+                       .cached = b->expert_bytes_cached - a->expert_bytes_cached,
+                       .mirror = b->expert_bytes_mirror - a->expert_bytes_mirror,
                        .wait = b->expert_wait_seconds - a->expert_wait_seconds};
 }
 
@@ -267,6 +270,18 @@ static void cache_line(tt_buf *b, const char *what, const cache_use *u, size_t t
                   100 * ratio((double)u->hits, (double)u->asks), (unsigned long long)u->asks,
                   tt_bytes_text(u->bytes, all),
                   tt_bytes_text((uint64_t)ratio((double)u->bytes, (double)tokens), per), u->wait);
+}
+
+static void source_line(tt_buf *b, const tt_engine *e, const tt_answer *a)
+{
+    char disk[32], cached[32], mirror[32];
+    cache_use u = between(&a->at_start, &a->at_end);
+    tt_buf_printf(b, "         from the disk %s, from the page cache %s",
+                  tt_bytes_text(u.disk, disk), tt_bytes_text(u.cached, cached));
+    if (e->o->load.expert_mirror != NULL)
+        tt_buf_printf(b, ", from the mirror %s%s", tt_bytes_text(u.mirror, mirror),
+                      a->at_end.expert_mirror_lost ? " until it failed" : "");
+    tt_buf_putc(b, '\n');
 }
 
 static void answer_lines(const tt_engine *e, const tt_answer *a, tt_buf *b)
@@ -285,6 +300,7 @@ static void answer_lines(const tt_engine *e, const tt_answer *a, tt_buf *b)
               answer = between(&a->at_decode, &a->at_end);
     cache_line(b, "experts  prompt:", &prompt, computed);
     cache_line(b, "         answer:", &answer, a->decoded_tokens);
+    source_line(b, e, a);
 }
 
 void tt_report_stats(const tt_engine *e, const tt_answer *a)
@@ -321,13 +337,15 @@ static json_t *timings_json(const tt_engine *e, const tt_answer *a)
 static json_t *cache_json(const tt_engine *e, const tt_answer *a)
 {
     cache_use u = between(&a->at_start, &a->at_end), d = between(&a->at_decode, &a->at_end);
-    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:I, s:f, s:f}", "slots",
-                     (json_int_t)e->plan.slots_total, "asks", (json_int_t)u.asks, "hits",
-                     (json_int_t)u.hits, "misses", (json_int_t)u.misses, "joins",
-                     (json_int_t)u.joins, "evictions", (json_int_t)u.evictions, "hit_rate",
-                     ratio((double)u.hits, (double)u.asks), "bytes_read", (json_int_t)u.bytes,
-                     "bytes_read_per_decoded_token",
-                     ratio((double)d.bytes, (double)a->decoded_tokens), "wait_s", u.wait);
+    return json_pack(
+        "{s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:I, s:f, s:f, s:s, s:I, s:I, s:I, s:b}", "slots",
+        (json_int_t)e->plan.slots_total, "asks", (json_int_t)u.asks, "hits", (json_int_t)u.hits,
+        "misses", (json_int_t)u.misses, "joins", (json_int_t)u.joins, "evictions",
+        (json_int_t)u.evictions, "hit_rate", ratio((double)u.hits, (double)u.asks), "bytes_read",
+        (json_int_t)u.bytes, "bytes_read_per_decoded_token",
+        ratio((double)d.bytes, (double)a->decoded_tokens), "wait_s", u.wait, "reader",
+        e->plan.reader, "bytes_disk", (json_int_t)u.disk, "bytes_page_cache", (json_int_t)u.cached,
+        "bytes_mirror", (json_int_t)u.mirror, "mirror_lost", (int)a->at_end.expert_mirror_lost);
 }
 
 /* Text, thoughts and calls: taken apart when the answer came through a template. */

@@ -123,7 +123,16 @@ typedef struct tt_model_options {
         ram_budget;    /* bytes for the whole process; 0: from cgroup limits and available memory */
     float yarn_factor; /* 0: as the model says; 1: none; up to 64: YaRN with this factor */
     bool verify_reads; /* check every expert's CRC-32C on every read */
-    uint64_t reserved[8];
+    const char *reader; /* NULL or "auto": the first of "uring", "pool", "buffered" that works */
+    uint32_t io_depth;  /* pieces of expert reads in flight, 1..256; 0: from the probe, else 32 */
+    uint32_t io_piece;  /* bytes of a piece, a multiple of 4096 from 16 KiB to 16 MiB; 0: from the
+                           probe, else 512 KiB */
+    const char *expert_mirror; /* directory with a second copy of the expert files, on another disk,
+                                  that takes half of the reads; NULL: none. Losing it later fails
+                                  no request */
+    const char *probe_file;    /* JSON file in which measurements of disks are kept; a disk that it
+                                  lacks is measured, in less than two seconds. NULL: no probe */
+    uint64_t reserved[4];
 } tt_model_options;
 
 TT_API void tt_model_options_default(tt_model_options *opts);
@@ -147,7 +156,8 @@ typedef struct tt_plan {
     uint32_t experts_per_layer; /* 0 for dense models */
     uint32_t n_layers, n_moe_layers, top_k;
     uint32_t max_context, kv_bits, prefill_chunk, threads;
-    char backend[16], cpu_level[16], family[32], model_id[96], reader[48];
+    char backend[16], cpu_level[16], family[32], model_id[96];
+    char reader[320];  /* how experts are read, why, and the rate if it was measured */
     float yarn_factor; /* in force; 1 means none */
     bool budget_given; /* false: the default budget */
     uint64_t reserved[8];
@@ -155,7 +165,7 @@ typedef struct tt_plan {
 
 /* Fills `plan` for the install at `path`. TT_ERR_BUDGET (with `plan` filled) when it cannot fit:
  * the error's message says what was asked, what is there and what to change. Reads manifest and
- * index only. */
+ * index, opens the expert files, and measures their disk when `probe_file` asks for it. */
 TT_API TT_MUST_CHECK tt_status tt_model_plan(const char *path, const tt_model_options *opts,
                                              tt_plan *plan, tt_error *err);
 
@@ -186,7 +196,11 @@ typedef struct tt_model_stats {
     uint64_t expert_bytes_read;
     double expert_wait_seconds; /* compute waited for reads */
     double load_seconds;
-    uint64_t reserved[8];
+    /* Of the bytes read: */
+    uint64_t expert_bytes_disk, expert_bytes_cached; /* from the disk, out of the page cache */
+    uint64_t expert_bytes_mirror;                    /* of those from the disk, from the mirror */
+    bool expert_mirror_lost; /* a read of it failed; the files alone serve since */
+    uint64_t reserved[4];
 } tt_model_stats;
 
 TT_API void tt_model_get_stats(const tt_model *model, tt_model_stats *stats);

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/machine.h"
+#include "model/expert_reader.h"
 #include "model/model.h"
 
 void tt_model_options_default(tt_model_options *o)
@@ -24,6 +25,18 @@ static tt_status plan_backend(const tt_model_options *o, const tt_install *in, t
     return TT_OK;
 }
 
+/* Opens the reader that an open would get, and closes it. */
+static tt_status plan_reader(const tt_model_options *o, const tt_install *in, tt_plan *p,
+                             tt_error *err)
+{
+    tt_reader *r = NULL;
+    if (p->n_moe_layers == 0)
+        return TT_OK;
+    TT_TRY(tt_expert_reader_open(in, o, p, &r, err));
+    tt_reader_close(&r);
+    return TT_OK;
+}
+
 tt_status tt_model_plan(const char *path, const tt_model_options *opts, tt_plan *plan,
                         tt_error *err)
 {
@@ -40,6 +53,10 @@ tt_status tt_model_plan(const char *path, const tt_model_options *opts, tt_plan 
         st = tt_plan_make(in, o, tt_machine_memory_available(), &p, err);
         memcpy(p.backend, names.backend, sizeof p.backend);
         memcpy(p.cpu_level, names.cpu_level, sizeof p.cpu_level);
+        if (st == TT_OK)
+            st = plan_reader(o, in, &p, err);
+        else if (st == TT_ERR_BUDGET)
+            (void)!plan_reader(o, in, &p, NULL);
         if (st == TT_OK || st == TT_ERR_BUDGET)
             *plan = p;
     }
@@ -75,6 +92,12 @@ void tt_model_get_stats(const tt_model *m, tt_model_stats *out)
     *out = (tt_model_stats){.load_seconds = m->load_seconds};
     if (m->cache == NULL)
         return;
+    tt_reader_stats r;
+    tt_reader_get_stats(m->reader, &r);
+    out->expert_bytes_disk = r.bytes_disk;
+    out->expert_bytes_cached = r.bytes_cached;
+    out->expert_bytes_mirror = r.bytes_mirror;
+    out->expert_mirror_lost = r.mirror_lost;
     tt_expert_cache_stats c;
     tt_expert_cache_get_stats(m->cache, &c);
     out->expert_asks = c.asks;

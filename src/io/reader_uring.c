@@ -461,6 +461,7 @@ static tt_status try_ring(uring *u, tt_error *err)
     if (st == TT_OK)
         st = uring_wait(&u->base, &rd, err);
     u->files->residency = residency;
+    u->files->turn = 0;
     if (u->broken)
         st = tt_fail(err, TT_ERR_UNSUPPORTED, "io_uring can be set up and does not work");
     u->stats = (tt_reader_stats){0};

@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "base/machine.h"
+#include "model/expert_reader.h"
 #include "model/forward.h"
 
 void tt_model_forward(tt_step *s)
@@ -32,10 +33,7 @@ static tt_status make_cache(tt_model *m, const tt_model_options *o, tt_error *er
 {
     const tt_expert_layout *layout = tt_install_expert_layout(m->install);
     uint32_t L = m->plan.n_moe_layers, E = layout->n_experts;
-    const char *paths[TT_MAX_LAYERS];
-    for (uint32_t l = 0; l < L; l++)
-        paths[l] = tt_install_expert_path(m->install, l, false);
-    TT_TRY(tt_reader_open_buffered(paths, L, &m->reader, err));
+    TT_TRY(tt_expert_reader_open(m->install, o, &m->plan, &m->reader, err));
     if (o->verify_reads) {
         m->crc = malloc((size_t)L * E * sizeof *m->crc);
         if (m->crc == NULL)

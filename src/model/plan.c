@@ -7,6 +7,7 @@
 #include "base/file.h"
 #include "base/machine.h"
 #include "io/expert_cache.h"
+#include "model/expert_reader.h"
 #include "model/kv_cache.h"
 #include "model/moe.h"
 #include "model/recurrent.h"
@@ -64,7 +65,7 @@ static tt_status check_options(const tt_model_options *o, const tt_arch *a, tt_e
     if (o->threads > TT_MAX_THREADS)
         return tt_fail(err, TT_ERR_INVALID, "%u threads asked, at most %u", o->threads,
                        TT_MAX_THREADS);
-    return TT_OK;
+    return tt_expert_reader_check(o, tt_arch_is_moe(a), err);
 }
 
 /* The model's own maximum, or what YaRN stretches it to. */
@@ -130,7 +131,6 @@ static void describe(tt_plan *p, const tt_install *in, const tt_model_options *o
     if (layout != NULL) {
         p->expert_bytes = layout->stride;
         p->weights_on_disk += (uint64_t)p->n_moe_layers * layout->n_experts * layout->stride;
-        snprintf(p->reader, sizeof p->reader, "buffered");
     }
 }
 

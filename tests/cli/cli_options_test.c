@@ -84,6 +84,19 @@ static void every_option_arrives(void **state)
     assert_string_equal(o.load.backend, "ref");
     assert_string_equal(o.load.cpu_level, "avx2");
     assert_true(o.quiet && o.raw);
+    TAKEN("--model=m", "--plan", "--reader=pool", "--io-depth=64", "--io-piece=256K",
+          "--expert-mirror=/other");
+    assert_string_equal(o.load.reader, "pool");
+    assert_int_equal(o.load.io_depth, 64);
+    assert_int_equal(o.load.io_piece, 256 * 1024);
+    assert_string_equal(o.load.expert_mirror, "/other");
+    TAKEN("--model=m", "--plan", "--reader=auto");
+    assert_null(o.load.reader);
+    assert_null(o.load.expert_mirror);
+    REFUSED("--reader", "--model=m", "--plan", "--reader=mmap");
+    REFUSED("--io-depth", "--model=m", "--plan", "--io-depth=257");
+    REFUSED("--io-piece", "--model=m", "--plan", "--io-piece=4K");
+    REFUSED("4096", "--model=m", "--plan", "--io-piece=20001");
 }
 
 static void options_win_over_the_models_sampling(void **state)

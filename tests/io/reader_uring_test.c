@@ -35,8 +35,13 @@ static void with_little_memlock(void **state)
         print_message("skip: capabilities cannot be given up here\n");
         return;
     }
+    const char *paths[LAWS_FILES] = {f->path[0], f->path[1], f->path[2]};
     laws_options.depth = 4;
-    laws_reopen(f);
+    /* What may be locked counts over all processes of a user. */
+    if (laws_open_paths(paths, LAWS_FILES, &f->reader, &err) != TT_OK) {
+        print_message("skip: %s\n", err.message);
+        return;
+    }
     assert_int_equal(tt_reader_register_memory(f->reader, f->dst, LAWS_DST, &err), TT_OK);
     assert_non_null(strstr(f->reader->describe, "memory not registered"));
     laws_burst(f, 7, true, false);
@@ -48,9 +53,6 @@ static void with_little_memlock(void **state)
 static void memory_that_may_not_be_locked(void **state)
 {
     laws *f = *state;
-    assert_int_equal(tt_reader_register_memory(f->reader, f->dst, LAWS_DST, NULL), TT_OK);
-    assert_null(strstr(f->reader->describe, "not registered"));
-    tt_reader_forget_memory(f->reader, f->dst);
     laws_in_child(with_little_memlock, f);
 }
 

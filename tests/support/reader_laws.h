@@ -17,6 +17,7 @@
 #include <cmocka.h>
 #include <dlfcn.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <liburing.h>
 #include <sched.h>
 #include <stdatomic.h>
@@ -42,14 +43,16 @@ static struct {
     unsigned fail_at;   /* this request fails; 0: none */
     unsigned ragged;    /* bytes that pread returns less than it read, once in two */
     int ring_errno;     /* io_uring_enter fails with it */
+    bool refuse_direct; /* reads around the page cache are EINVAL */
     atomic_uint requests, calls;
 } kernel;
 
-static void kernel_reset(void)
+static inline void kernel_reset(void)
 {
     kernel.most = 0;
     kernel.interrupt = kernel.fail_at = kernel.ragged = 0;
     kernel.ring_errno = 0;
+    kernel.refuse_direct = false;
     atomic_store(&kernel.requests, 0);
     atomic_store(&kernel.calls, 0);
 }
@@ -60,6 +63,10 @@ ssize_t pread(int fd, void *buf, size_t n, off_t offset)
     unsigned call = atomic_fetch_add(&kernel.calls, 1) + 1;
     if (kernel.interrupt > 0 && call % kernel.interrupt == 0) {
         errno = EINTR;
+        return -1;
+    }
+    if (kernel.refuse_direct && (fcntl(fd, F_GETFL) & O_DIRECT)) {
+        errno = EINVAL;
         return -1;
     }
     unsigned request = atomic_fetch_add(&kernel.requests, 1) + 1;
@@ -77,7 +84,7 @@ ssize_t pread(int fd, void *buf, size_t n, off_t offset)
 
 /* Changes what is about to be handed over: shorter reads come back short, a descriptor that is not
  * open fails. */
-static int spoil(struct io_uring *ring)
+static inline int spoil(struct io_uring *ring)
 {
     unsigned call = atomic_fetch_add(&kernel.calls, 1) + 1;
     if (kernel.ring_errno != 0)
@@ -89,6 +96,8 @@ static int spoil(struct io_uring *ring)
         struct io_uring_sqe *sqe = &ring->sq.sqes[(ring->sq.sqe_tail - n + i) & ring->sq.ring_mask];
         if (kernel.most > 0 && sqe->len > kernel.most)
             sqe->len = (unsigned)kernel.most;
+        if (kernel.refuse_direct && sqe->fd % 2 == 0) /* the numbers of reader_piece.h */
+            sqe->off += 1;
         if (kernel.fail_at == atomic_fetch_add(&kernel.requests, 1) + 1) {
             sqe->flags &= (uint8_t)~IOSQE_FIXED_FILE;
             sqe->fd = -1;
@@ -130,14 +139,15 @@ typedef struct laws {
 static tt_reader_options laws_options;
 static bool laws_plain;
 
-static tt_status laws_open_paths(const char *const *paths, uint32_t n, tt_reader **r, tt_error *err)
+static inline tt_status laws_open_paths(const char *const *paths, uint32_t n, tt_reader **r,
+                                        tt_error *err)
 {
     if (laws_plain)
         return tt_reader_open_buffered(paths, n, r, err);
     return tt_reader_open(paths, n, &laws_options, r, err);
 }
 
-static void laws_reopen(laws *f)
+static inline void laws_reopen(laws *f)
 {
     const char *paths[LAWS_FILES] = {f->path[0], f->path[1], f->path[2]};
     tt_error err = {0};
@@ -146,7 +156,13 @@ static void laws_reopen(laws *f)
         fail_msg("%s", err.message);
 }
 
-static int laws_set_up(void **state)
+static inline void laws_fill(unsigned char *bytes, unsigned file)
+{
+    for (size_t i = 0; i < LAWS_BYTES; i++)
+        bytes[i] = (unsigned char)(i * 31 + (i >> 8) * 7 + (i >> 16) + file);
+}
+
+static inline int laws_set_up(void **state)
 {
     laws *f = calloc(1, sizeof *f);
     assert_non_null(f);
@@ -156,8 +172,7 @@ static int laws_set_up(void **state)
         char name[] = {(char)('a' + k), '\0'};
         f->want[k] = malloc(LAWS_BYTES);
         assert_non_null(f->want[k]);
-        for (size_t i = 0; i < LAWS_BYTES; i++)
-            f->want[k][i] = (unsigned char)(i * 31 + (i >> 8) * 7 + (i >> 16) + k);
+        laws_fill(f->want[k], k);
         tempdir_file(f->dir, name, f->want[k], LAWS_BYTES, f->path[k]);
         f->drops &= page_cache_drop(f->path[k]);
     }
@@ -171,7 +186,7 @@ static int laws_set_up(void **state)
     return 0;
 }
 
-static int laws_tear_down(void **state)
+static inline int laws_tear_down(void **state)
 {
     laws *f = *state;
     kernel_reset();
@@ -187,35 +202,35 @@ static int laws_tear_down(void **state)
     return 0;
 }
 
-static tt_status laws_read(laws *f, uint32_t file, uint64_t offset, uint64_t n, void *dst,
-                           tt_error *err)
+static inline tt_status laws_read(laws *f, uint32_t file, uint64_t offset, uint64_t n, void *dst,
+                                  tt_error *err)
 {
     tt_read rd = {.file = file, .offset = offset, .bytes = n, .dst = dst};
     TT_TRY(f->reader->ops->start(f->reader, &rd, err));
     return f->reader->ops->wait(f->reader, &rd, err);
 }
 
-static tt_reader_stats laws_stats(const laws *f)
+static inline tt_reader_stats laws_stats(const laws *f)
 {
     tt_reader_stats s;
     tt_reader_get_stats(f->reader, &s);
     return s;
 }
 
-static uint64_t laws_draw(uint64_t *x)
+static inline uint64_t laws_draw(uint64_t *x)
 {
     *x = *x * 6364136223846793005u + 1442695040888963407u;
     return *x >> 33;
 }
 
-static int laws_child_main(void *ctx)
+static inline int laws_child_main(void *ctx)
 {
     const struct CMUnitTest *test = ctx;
     return cmocka_run_group_tests_name("child", (const struct CMUnitTest[]){*test}, NULL, NULL);
 }
 
 /* A test in a process of its own, for what cannot be undone. It opens its reader itself. */
-static void laws_in_child(CMUnitTestFunction fn, laws *f)
+static inline void laws_in_child(CMUnitTestFunction fn, laws *f)
 {
     tt_reader_close(&f->reader); /* a child has none of its parent's threads */
     struct CMUnitTest test = {.name = "child", .test_func = fn, .initial_state = f};
@@ -225,7 +240,7 @@ static void laws_in_child(CMUnitTestFunction fn, laws *f)
 
 /* ---- the laws ---- */
 
-static void laws_exact_ranges(void **state)
+static inline void laws_exact_ranges(void **state)
 {
     laws *f = *state;
     for (uint32_t file = 0; file < LAWS_FILES; file++) {
@@ -246,7 +261,7 @@ static void laws_exact_ranges(void **state)
 #define LAWS_MANY 64
 
 /* Starts many reads of all sizes, waits in another order, and looks at every byte. */
-static void laws_burst(laws *f, uint64_t seed, bool flush, bool polled)
+static inline void laws_burst(laws *f, uint64_t seed, bool flush, bool polled)
 {
     tt_read rd[LAWS_MANY];
     uint64_t x = seed;
@@ -279,7 +294,7 @@ static void laws_burst(laws *f, uint64_t seed, bool flush, bool polled)
     }
 }
 
-static void laws_many_in_any_order(void **state)
+static inline void laws_many_in_any_order(void **state)
 {
     laws *f = *state;
     uint64_t reads = 0;
@@ -291,7 +306,7 @@ static void laws_many_in_any_order(void **state)
     }
 }
 
-static void laws_poll_completes(void **state)
+static inline void laws_poll_completes(void **state)
 {
     laws *f = *state;
     for (unsigned i = 0; i < 4 && !laws_plain; i++)
@@ -301,7 +316,7 @@ static void laws_poll_completes(void **state)
     tt_reader_flush(f->reader);
 }
 
-static void laws_slabs(void **state)
+static inline void laws_slabs(void **state)
 {
     laws *f = *state;
     tt_error err = {0};
@@ -325,7 +340,7 @@ static void laws_slabs(void **state)
         TT_ERR_INVALID);
 }
 
-static void laws_interruptions_and_short_reads(void **state)
+static inline void laws_interruptions_and_short_reads(void **state)
 {
     laws *f = *state;
     static const size_t most[] = {0, 4096, 12288};
@@ -345,7 +360,7 @@ static void laws_interruptions_and_short_reads(void **state)
         }
 }
 
-static void laws_first_error_wins_and_stays(void **state)
+static inline void laws_first_error_wins_and_stays(void **state)
 {
     laws *f = *state;
     for (unsigned at = 1; f->drops && at <= 6; at++) {
@@ -378,7 +393,7 @@ static void laws_first_error_wins_and_stays(void **state)
 }
 
 /* One of many fails; the others do not notice, whatever the order. */
-static void laws_failures_stay_alone(void **state)
+static inline void laws_failures_stay_alone(void **state)
 {
     laws *f = *state;
     for (unsigned at = 1; f->drops && at <= 12; at += 3) {
@@ -406,7 +421,7 @@ static void laws_failures_stay_alone(void **state)
     }
 }
 
-static void laws_truncated_files_are_named(void **state)
+static inline void laws_truncated_files_are_named(void **state)
 {
     laws *f = *state;
     static const uint64_t sizes[] = {10 * 16384, 10 * 16384 + 4096, 10 * 16384 + 1234, 0};
@@ -429,7 +444,7 @@ static void laws_truncated_files_are_named(void **state)
     }
 }
 
-static void laws_page_cache(void **state)
+static inline void laws_page_cache(void **state)
 {
     laws *f = *state;
     if (!f->drops) {
@@ -469,7 +484,7 @@ static void laws_page_cache(void **state)
 }
 
 /* The same where the kernel has no cachestat: by mincore. */
-static void laws_without_cachestat(void **state)
+static inline void laws_without_cachestat(void **state)
 {
     laws *f = *state;
     if (!barred_call(451, ENOSYS, 0, 0)) {
@@ -481,12 +496,12 @@ static void laws_without_cachestat(void **state)
     laws_page_cache(state);
 }
 
-static void laws_page_cache_by_mincore(void **state)
+static inline void laws_page_cache_by_mincore(void **state)
 {
     laws_in_child(laws_without_cachestat, *state);
 }
 
-static void laws_wrong_use(void **state)
+static inline void laws_wrong_use(void **state)
 {
     laws *f = *state;
     tt_error err = {0};
@@ -508,7 +523,7 @@ static void laws_wrong_use(void **state)
 }
 
 /* Whoever closes with reads on their way loses them, and his memory is his again. */
-static void laws_close_waits(void **state)
+static inline void laws_close_waits(void **state)
 {
     laws *f = *state;
     for (unsigned i = 0; i < 8; i++) {
@@ -530,7 +545,7 @@ static void laws_close_waits(void **state)
     }
 }
 
-static void laws_bad_paths(void **state)
+static inline void laws_bad_paths(void **state)
 {
     laws *f = *state;
     tt_reader *r = NULL;
