@@ -73,7 +73,7 @@ static void refused(const tt_install *in, const tt_model_options *o, tt_status w
 
 static void options_out_of_range_are_refused(void **state)
 {
-    for (int i = 0; i < 8; i++)
+    for (size_t i = 0; i < sizeof ((tt_model_options *)0)->reserved / sizeof(uint64_t); i++)
         REFUSED(moe, reserved[i], 1, TT_ERR_INVALID, "reserved");
     static const uint32_t bits[] = {0, 1, 2, 3, 5, 7, 9, 15, 17, 31, 33, 64, UINT32_MAX};
     for (size_t i = 0; i < sizeof bits / sizeof bits[0]; i++) {
