@@ -16,7 +16,7 @@
 #include "base/status.h"
 #include "io/cache_policy.h"
 
-#define TT_TRACE_MAX        (4 * TT_GIB) /* bytes of a file; a token of 40 layers takes about 1 KB */
+#define TT_TRACE_MAX        (4 * TT_GIB) /* bytes of a file; 40 layers take about 1 KB a token */
 #define TT_TRACE_MAX_LEASES 4096u        /* held at once */
 
 typedef enum tt_cache_event_kind {
