@@ -51,6 +51,13 @@
 #define TT_MAX_MODEL_ID       95u
 #define TT_MAX_TEXT           TT_GIB /* one text to encode; offsets and counts stay in 32 bits */
 
+/* What rendering one chat template may take: a conversation of 4 MB needs a quarter of each. */
+#define TT_TEMPLATE_STEPS   5000000u
+#define TT_TEMPLATE_SECONDS 2.0
+#define TT_TEMPLATE_MEMORY  (64 * TT_MIB)
+#define TT_TEMPLATE_OUTPUT  (32 * TT_MIB)
+#define TT_TEMPLATE_DEPTH   100u /* macros inside macros; Python's own stack ends near 200 */
+
 #define TT_MAX_THREADS     256u
 #define TT_KV_FIRST_TOKENS 8192u /* KV rows committed at first, doubled when full */
 #define TT_BLOCK           64u   /* delta-rule chunks and attention key blocks start at multiples */

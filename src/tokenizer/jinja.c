@@ -16,11 +16,11 @@
 void tt_jinja_options_default(tt_jinja_options *opts)
 {
     *opts = (tt_jinja_options){
-        .max_steps = 5000000,
-        .max_seconds = 2.0,
-        .max_memory = 64 * TT_MIB,
-        .max_output = 32 * TT_MIB,
-        .max_depth = 100,
+        .max_steps = TT_TEMPLATE_STEPS,
+        .max_seconds = TT_TEMPLATE_SECONDS,
+        .max_memory = TT_TEMPLATE_MEMORY,
+        .max_output = TT_TEMPLATE_OUTPUT,
+        .max_depth = TT_TEMPLATE_DEPTH,
         .now = (int64_t)time(NULL),
     };
 }

@@ -29,7 +29,7 @@ typedef struct tt_jinja_options {
                            clock to be shown, no time zone applied */
 } tt_jinja_options;
 
-/* 5 million steps, 2 s, 64 MiB, 32 MiB of output, depth 100, the present time in UTC. */
+/* The limits of base/limits.h (TT_TEMPLATE_...) and the present time in UTC. */
 void tt_jinja_options_default(tt_jinja_options *opts);
 
 /* Renders `source` (UTF-8) over the members of the object `vars`. *text is allocated (tt_free) and

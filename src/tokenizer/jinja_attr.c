@@ -128,8 +128,11 @@ static tt_status item(jrun *r, jval obj, jval key, jval *out)
 {
     int64_t i = 0, n = 0;
     *out = J_MISSING;
-    if (obj.type == JT_DICT)
-        return tt_jhashable(key) ? tt_jdict_get(r, obj.dict, key, out) : TT_OK;
+    if (obj.type == JT_DICT) {
+        bool hashable = true;
+        J_TRY(tt_jhashable(r, key, &hashable));
+        return hashable ? tt_jdict_get(r, obj.dict, key, out) : TT_OK;
+    }
     if (obj.type != JT_LIST && obj.type != JT_TUPLE && obj.type != JT_STR && obj.type != JT_RANGE)
         return TT_OK;
     if (!tt_jis_int(key, &i))

@@ -401,7 +401,7 @@ tt_status tt_jdict_set(jrun *r, jdict *d, jval k, jval v);
 tt_status tt_jdict_get(jrun *r, const jdict *d, jval k, jval *out); /* JT_MISSING: not there */
 jval tt_jdict_get_text(const jdict *d, const char *key, size_t len);
 tt_status tt_jhash(jrun *r, jval v, uint64_t *hash); /* fails for unhashable values */
-bool tt_jhashable(jval v);
+tt_status tt_jhashable(jrun *r, jval v, bool *yes);
 tt_status tt_jequal(jrun *r, jval a, jval b, bool *eq);
 /* op is JTOK_LT, JTOK_LTEQ, JTOK_GT or JTOK_GTEQ */
 tt_status tt_jorder(jrun *r, int op, jval a, jval b, bool *yes);
@@ -538,10 +538,10 @@ tt_status tt_jassign(jrun *r, jnode *target, jscope *scope, jval v);
 tt_status tt_jscope_new(jrun *r, jframe *frame, jscope *parent, jscope **out);
 jval *tt_jscope_slot(jscope *scope, const jstr *name);
 
-#define J_MAX_PARAMS      8 /* of a builtin */
-#define J_MAX_NODE_DEPTH  400
-#define J_MAX_PARSE_DEPTH 100
-#define J_MAX_RECURSION   1500
-#define J_MAX_RANGE       100000
+#define J_MAX_PARAMS      8      /* of a builtin */
+#define J_MAX_PARSE_DEPTH 100    /* brackets and blocks inside one another */
+#define J_MAX_NODE_DEPTH  400    /* syntax tree; published templates stay under 40 */
+#define J_MAX_RECURSION   1500   /* evaluation; stays under 1 MiB of stack */
+#define J_MAX_RANGE       100000 /* as in Jinja2's sandbox */
 
 #endif

@@ -413,7 +413,9 @@ tt_status tt_jstr_lines(jrun *r, jval v, bool keep, jlist **out)
 METHOD(s_splitlines)
 {
     jlist *l = NULL;
-    J_TRY(tt_jstr_lines(r, v, a[0].type != JT_MISSING && tt_jtruth(a[0]), &l));
+    int64_t keep = 0;
+    J_TRY(int_arg(r, a[0], 0, &keep));
+    J_TRY(tt_jstr_lines(r, v, keep != 0, &l));
     *out = J_LIST(l);
     return TT_OK;
 }

@@ -77,6 +77,7 @@ static tt_status merge_branches(jrun *r, jframe *f, jframe *const branch[3])
 {
     jframe *before = NULL;
     J_TRY(copy_frame(r, f, &before));
+    J_TRY(tt_jcharge(r, (uint64_t)f->n * f->n / 32));
     for (int b = 0; b < 3; b++)
         for (uint32_t i = 0; i < branch[b]->n; i++) {
             const jsymbol *s = &branch[b]->sym[i];
@@ -133,6 +134,7 @@ static tt_status collect(jnode *n, void *ctx)
 {
     collector *c = ctx;
     c->r->line = n->line;
+    J_TRY(tt_jcharge(c->r, 1 + c->f->n / 32)); /* names are looked for one by one */
     switch ((jkind)n->kind) {
     case JN_NAME:
         if (c->as_param || n->op == JC_PARAM)
@@ -379,6 +381,7 @@ static tt_status walk(jnode *n, void *ctx)
 {
     place here = *(const place *)ctx;
     here.r->line = n->line;
+    J_TRY(tt_jcharge(here.r, 1));
     switch ((jkind)n->kind) {
     case JN_FOR:
         return walk_for(&here, n);

@@ -106,18 +106,6 @@ static uint64_t mix(uint64_t x)
     return x ^ x >> 31;
 }
 
-bool tt_jhashable(jval v)
-{
-    if (v.type == JT_TUPLE) {
-        for (uint32_t i = 0; i < v.list->n; i++)
-            if (!tt_jhashable(v.list->v[i]))
-                return false;
-        return true;
-    }
-    return v.type != JT_LIST && v.type != JT_DICT &&
-           !(v.type == JT_VIEW && v.view->kind != JVIEW_VALUES);
-}
-
 static uint64_t hash_float(double f)
 {
     /* Equal numbers hash alike, whatever their type. */
@@ -128,7 +116,23 @@ static uint64_t hash_float(double f)
     return mix(bits);
 }
 
-tt_status tt_jhash(jrun *r, jval v, uint64_t *hash)
+static tt_status try_hash(jrun *r, jval v, uint64_t *hash, bool *ok);
+
+static tt_status hash_tuple(jrun *r, const jlist *l, uint64_t *hash, bool *ok)
+{
+    uint64_t h = l->n, part = 0;
+    J_TRY(tt_jenter(r));
+    for (uint32_t i = 0; i < l->n && *ok; i++) {
+        J_TRY(try_hash(r, l->v[i], &part, ok));
+        h = mix(h ^ part) + i;
+    }
+    r->depth--;
+    *hash = h;
+    return TT_OK;
+}
+
+/* *ok stays as it is unless the value cannot be hashed. */
+static tt_status try_hash(jrun *r, jval v, uint64_t *hash, bool *ok)
 {
     switch ((jtype)v.type) {
     case JT_STR:
@@ -147,26 +151,37 @@ tt_status tt_jhash(jrun *r, jval v, uint64_t *hash)
     case JT_UNDEF:
         *hash = mix(0x1000u + v.type);
         return TT_OK;
-    case JT_TUPLE: {
-        uint64_t h = v.list->n, part = 0;
-        J_TRY(tt_jenter(r));
-        for (uint32_t i = 0; i < v.list->n; i++) {
-            J_TRY(tt_jhash(r, v.list->v[i], &part));
-            h = mix(h ^ part) + i;
-        }
-        r->depth--;
-        *hash = h;
-        return TT_OK;
-    }
+    case JT_TUPLE:
+        return hash_tuple(r, v.list, hash, ok);
     case JT_RANGE:
         *hash = mix((uint64_t)v.range->n);
         return TT_OK;
+    case JT_LIST:
+    case JT_DICT:
+        *ok = false;
+        return TT_OK;
+    case JT_VIEW:
+        *ok = v.view->kind == JVIEW_VALUES;
+        *hash = mix((uint64_t)(uintptr_t)v.view);
+        return TT_OK;
     default:
-        if (!tt_jhashable(v))
-            return tt_jfail(r, "unhashable type: '%s'", tt_jtype_name(v));
         *hash = mix((uint64_t)(uintptr_t)v.list);
         return TT_OK;
     }
+}
+
+tt_status tt_jhash(jrun *r, jval v, uint64_t *hash)
+{
+    bool ok = true;
+    J_TRY(try_hash(r, v, hash, &ok));
+    return ok ? TT_OK : tt_jfail(r, "unhashable type in '%s'", tt_jtype_name(v));
+}
+
+tt_status tt_jhashable(jrun *r, jval v, bool *yes)
+{
+    uint64_t hash = 0;
+    *yes = true;
+    return try_hash(r, v, &hash, yes);
 }
 
 /* ---- dicts ---- */

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """Compares the Jinja interpreter with Jinja2 on hand-written and generated templates.
 
-    jinja_oracle.py PATH_OF_JINJA_TEST [--seed N] [--count N] [--verbose]
+    jinja_oracle.py PATH_OF_JINJA_TEST [--seed N] [--count N] [--mutate N] [--verbose]
 
 Exit status: 0 all agree, 1 some differ, 77 Jinja2 is not there. Text must be equal to the byte; where
 the reference raises, the interpreter must fail too, and the other way round.
@@ -58,6 +58,10 @@ def beyond(ours, text):
         "cannot be sliced"))
 
 
+def shortened(template):
+    return template[:1000] + " ... " + template[-1000:]
+
+
 def agree(engine, template, variables):
     """None, or what differs; False for a documented difference."""
     text, error = reference.render(template, variables)
@@ -69,7 +73,7 @@ def agree(engine, template, variables):
     if beyond(ours, text):
         return False
     return "template %r\n  reference %r\n  ours      %r" % (
-        template, text if error is None else error,
+        template if len(template) < 3000 else shortened(template), text if error is None else error,
         ours["text"] if ours["ok"] else ours["error"])
 
 
@@ -89,17 +93,36 @@ def styles():
     return cases
 
 
+PIECES = ["-", "+", "{%", "%}", "{{", "}}", "{#", "#}", "\n", "  ", "|", "|trim", "|tojson", ".", "(", ")", "[", "]",
+          "'", '"', " not ", " is ", " in ", " if ", " else ", "{% endif %}", "{% endfor %}", "{% else %}", "loop.",
+          "[0]", "[-1]", "[1:]", ".x", "0", "none", "ns", "{% set a = 1 %}", "{% break %}", "%", "~", "+ 1", "==", ",", ":"]
+
+
+def mutated(rng, cases, count):
+    """Style templates with a few places broken: both must render the same, or both refuse."""
+    out = []
+    for _ in range(count):
+        template, variables = rng.choice(cases)
+        for _ in range(rng.randint(1, 3)):
+            at = rng.randrange(len(template) + 1)
+            cut = rng.choice([0, 0, 1, 2, 5, 12])
+            template = template[:at] + rng.choice(PIECES + [""] * 12) + template[at + cut:]
+        out.append((template, variables))
+    return out
+
+
 def main(argv):
     if len(argv) < 2:
         print(__doc__)
         return 2
     option = lambda name, dflt: int(argv[argv.index(name) + 1]) if name in argv else dflt
-    seed, count = option("--seed", 1), option("--count", 3000)
+    seed, count, mutants = option("--seed", 1), option("--count", 3000), option("--mutate", 0)
     engine = Engine(argv[1])
     templates = ["{{ %s }}" % e for e in EXPRESSIONS] + list(STATEMENTS)
     generator = Generator(random.Random(seed), VARIABLES)
     templates += [generator.template() for _ in range(count)]
     cases = [(t, VARIABLES) for t in templates] + styles()
+    cases += mutated(random.Random(seed), styles(), mutants)
     differ, documented = 0, 0
     for template, variables in cases:
         what = agree(engine, template, variables)

@@ -336,6 +336,10 @@ static void stops_templates_that_want_too_much(void **state)
         GROW("[0]", "[ns.v]", "{{ ns.v == [ns.v] }}"),
         GROW("[0]", "[ns.v]", "{{ ns.v < [ns.v] }}"),
         GROW("(0,)", "(ns.v,)", "{{ {ns.v: 1} }}"),
+        GROW("(0,)", "(ns.v,)", "{{ {}[ns.v] }}"),
+        GROW("(0,)", "(ns.v,)", "{{ ns.v is filter }}"),
+        "{% set ns = namespace(v=(0,)) %}" LOOP(60,
+                                                "{% set ns.v = (ns.v, ns.v) %}") "{{ {}[ns.v] }}",
         "{% set ns = namespace(v=[0], w=[0]) %}" LOOP(
             60, "{% set ns.v = [ns.v, ns.v] %}{% set ns.w = [ns.w, ns.w] %}") "{{ ns.v == ns.w }}",
         "{% set ns = namespace(v=(0,)) %}" LOOP(60,
