@@ -219,7 +219,8 @@ check-$(1):
 	$$(Q)$$(MAKE) BUILD=build/$(1) CFLAGS='$$(SAN_CFLAGS)' SAN='$(2)' test-programs
 	$$(Q)$(3) TEST_TIMEOUT=1800 SANITIZED=1 $$(subst BUILD=$$(BUILD),BUILD=build/$(1),$$(RUN)) --no-fuzz $$(TESTS)
 endef
-$(eval $(call sanitized,asan,-fsanitize=address,ASAN_OPTIONS=detect_stack_use_after_return=1:strict_string_checks=1))
+# detect_stack_use_after_return stays off: with it gcc 12 places 64-byte vectors on 32-byte addresses.
+$(eval $(call sanitized,asan,-fsanitize=address,ASAN_OPTIONS=strict_string_checks=1))
 $(eval $(call sanitized,ubsan,-fsanitize=undefined -fno-sanitize-recover=all,UBSAN_OPTIONS=print_stacktrace=1))
 $(eval $(call sanitized,tsan,-fsanitize=thread,TSAN_OPTIONS=halt_on_error=1))
 

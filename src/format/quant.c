@@ -23,7 +23,7 @@ static inline bool group_params(uint32_t bits, float min, float max, uint16_t *s
      */
     *bias = tt_f32_to_bf16(min + 0.0f);
     *scale = tt_f32_to_bf16((max - min) / (float)((1u << bits) - 1));
-    *flat = max == min || *scale == 0;
+    *flat = *scale == 0; /* max = min, or too close for bf16 */
     if (*flat)
         *scale = 0x3f80; /* 1.0 */
     return isfinite(tt_bf16_to_f32(*scale)) && isfinite(tt_bf16_to_f32(*bias));

@@ -95,8 +95,9 @@ static tt_status read_shard(tt_safetensors *st, uint32_t i, const tt_st_table *k
     TT_TRY(tt_file_open(s->path, &s->fd, &s->size, err));
     TT_TRY(tt_st_parse_header(s->fd, s->path, s->size, known, &st->names, keep_tensor, st, &s->data,
                               err));
-    if (st->count > first)
-        qsort(st->tensors + first, st->count - first, sizeof *st->tensors, compare_places);
+    if (st->count == first)
+        return check_cover(s, NULL, 0, err);
+    qsort(st->tensors + first, st->count - first, sizeof *st->tensors, compare_places);
     return check_cover(s, st->tensors + first, st->count - first, err);
 }
 

@@ -2,7 +2,7 @@
  *
  * Owns:      the bounded buffers, widening, encoding, copying of quantized input, the refusal of
  *            values that are not finite.
- * Not here:  what goes where (tensor_plan.h), whole files (weights_file.h).
+ * Not here:  what goes where (tensor_plan.h), whole files (repack.c).
  * Laws:      (1) memory does not grow with the checkpoint;  (2) the bytes do not depend on threads
  *            or on how a tensor is cut;  (3) NaN and Inf are refused naming tensor and index.
  * Threads:   one at a time; works on a pool inside.

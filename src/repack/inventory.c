@@ -20,11 +20,12 @@ static tt_want *add(build *b, tt_role role, const char *name, uint32_t rank, uin
     if (!b->failed && inv->count == inv->cap) {
         size_t cap = inv->cap < 64 ? 64 : 2 * inv->cap;
         tt_want *items = realloc(inv->items, cap * sizeof *items);
-        b->failed = items == NULL;
-        if (!b->failed) {
-            inv->items = items;
-            inv->cap = cap;
+        if (items == NULL) {
+            b->failed = true;
+            return &nowhere;
         }
+        inv->items = items;
+        inv->cap = cap;
     }
     char full[TT_MAX_NAME];
     snprintf(full, sizeof full, "%s%s", b->prefix, name);

@@ -1,13 +1,15 @@
 /* jinja.h: renders a Jinja template over JSON variables, sandboxed.
  *
- * Owns:      the interpreter: lexer, parser, scopes, values with Python's semantics, filters,
- * tests. Not here:  which template, which variables (chat.c); includes, imports and inheritance,
- * which are refused by name. Laws:      (1) output is byte-identical to Jinja2 3.1 in an immutable
- * sandbox with trim_blocks, lstrip_blocks, loop controls, `generation` blocks, and `tojson` as
- * plain JSON;  (2) a template reaches nothing but its variables;  (3) every resource has a limit,
- * and passing one is TT_ERR_LIMIT; every other fault of a template is TT_ERR_TEMPLATE; both name
- * the line; (4) integers are 64 bits wide: a result that needs more is an error, never a wrong
- * number. Threads:   tt_jinja_render is reentrant.
+ * Owns:      the interpreter: lexer, parser, scopes, Python's values, filters, tests.
+ * Not here:  which template, which variables (chat.c); includes, imports and inheritance, which
+ * are refused by name.
+ * Laws:      (1) output is byte-identical to Jinja2 3.1.2 in an immutable sandbox with
+ * trim_blocks, lstrip_blocks, loop controls, `generation` blocks and `tojson` as plain JSON;
+ * (2) a template reaches nothing but its variables;
+ * (3) every resource has a limit; passing one is TT_ERR_LIMIT, every other fault of a template is
+ * TT_ERR_TEMPLATE, and both name the line;
+ * (4) integers are 64 bits wide: a result that needs more is an error, never a wrong number.
+ * Threads:   tt_jinja_render is reentrant.
  */
 #ifndef TT_TOKENIZER_JINJA_H
 #define TT_TOKENIZER_JINJA_H

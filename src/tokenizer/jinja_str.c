@@ -340,8 +340,8 @@ tt_status tt_jescape(jrun *r, jval v, jval *out)
         else
             tt_buf_putc(&b, v.s->p[i]);
     }
-    J_TRY(tt_jcharge(r, v.s->n / 16));
+    uint64_t cost = v.s->n / 16; /* out may be v */
     J_TRY(tt_jstr_buf(r, &b, out));
     out->flag = J_MARKUP;
-    return TT_OK;
+    return tt_jcharge(r, cost);
 }

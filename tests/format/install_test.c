@@ -299,7 +299,10 @@ static void break_fields(json_t *v, const char *where, try_fn try, void *ctx)
     json_t *child;
     /* Keys that are taken out and put back change their order. */
     json_t *keys = json_array();
-    json_object_foreach(v, key, child) json_array_append_new(keys, json_string(key));
+    json_object_foreach(v, key, child)
+    {
+        json_array_append_new(keys, json_string(key));
+    }
     if (json_is_object(v)) {
         json_object_set_new(v, "zz_unknown", json_integer(1));
         snprintf(text, sizeof text, "unknown key in %s", where);
@@ -362,7 +365,10 @@ static void store_tree(const tree_file *t)
     char file[700], *text = json_dumps(t->tree, JSON_INDENT(1) | JSON_SORT_KEYS);
     snprintf(file, sizeof file, "%s/%s", path, t->rel);
     FILE *f = fopen(file, "we");
-    assert_true(f != NULL && fputs(text, f) >= 0 && fclose(f) == 0);
+    assert_non_null(f);
+    int written = fputs(text, f);
+    assert_int_equal(fclose(f), 0);
+    assert_true(written >= 0);
     free(text);
 }
 

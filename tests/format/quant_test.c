@@ -296,6 +296,27 @@ static void refuses_what_is_not_finite(void **state)
     free(w);
 }
 
+/* A later row is met first by another thread; the earlier one is still the one that is named. */
+static void names_the_first_row_whoever_meets_it(void **state)
+{
+    enum { ROWS = 8000, COLS = 64 };
+    float *w = calloc(ROWS * COLS, sizeof *w);
+    tt_pool *pool = NULL;
+    coded c = coded_new(4, ROWS * COLS);
+    assert_int_equal(tt_pool_create(2, &pool, NULL), TT_OK);
+    w[(ROWS / 2 - 1) * COLS] = NAN; /* last of the first half, first of the second */
+    w[ROWS / 2 * COLS] = NAN;
+    for (int i = 0; i < 50; i++) {
+        tt_error err = {0};
+        assert_int_equal(tt_quant_encode(4, w, ROWS, COLS, c.words, c.scales, c.biases, pool, &err),
+                         TT_ERR_NUMERIC);
+        assert_non_null(strstr(err.message, "row 3999, column 0"));
+    }
+    tt_pool_close(&pool);
+    coded_free(&c);
+    free(w);
+}
+
 static void refuses_other_shapes_and_widths(void **state)
 {
     float w[TT_GROUP] = {0};
@@ -317,6 +338,7 @@ int main(void)
         cmocka_unit_test(ties_go_to_the_even_code),
         cmocka_unit_test(flat_and_tiny_groups),
         cmocka_unit_test(refuses_what_is_not_finite),
+        cmocka_unit_test(names_the_first_row_whoever_meets_it),
         cmocka_unit_test(refuses_other_shapes_and_widths),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

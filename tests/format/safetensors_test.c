@@ -142,6 +142,7 @@ static void reads_every_form_of_a_good_header(void **state)
     assert_int_equal(tt_safetensors_read(st, t, 4, got, 0, NULL), TT_OK);
     assert_int_equal(tt_safetensors_read(st, t, 1, got, 4, &err), TT_ERR_INVALID);
     assert_int_equal(tt_safetensors_read(st, t, UINT64_MAX, got, 2, &err), TT_ERR_INVALID);
+    assert_int_equal(tt_safetensors_read(st, t, 4, got, SIZE_MAX, &err), TT_ERR_INVALID);
     assert_non_null(strstr(err.message, "tensor b"));
     tt_safetensors_close(&st);
     put_shard("model.safetensors", "{\"__metadata__\":null}", 21, 0);

@@ -1,6 +1,7 @@
 /* Proves the page on random small architectures, dense and mixture of experts, of one layer kind
  * and of both: prefill of n rows is n decode steps within tolerance, a cut changes nothing beyond
- * it, a cut at 64 and the number of slots and threads change no byte. */
+ * it, a cut at 64 and the number of slots and threads change no byte, and up to
+ * 16 rows decoded together are the rows alone. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -234,6 +235,43 @@ static void check_other_models(const subject *u, const char *install)
     tt_model_close(&some);
 }
 
+/* Steps of up to 16 decoded rows give the bytes of single rows: law 4. */
+static void check_rows_together(const subject *u)
+{
+    tt_session *one = session_of(u->m), *many = session_of(u->m);
+    uint32_t vocab = u->arch.vocab_size;
+    float *logits = malloc((size_t)TT_LOGITS_ROWS * vocab * sizeof *logits);
+    tt_error err = {0};
+    ok(tt_session_prefill(one, u->ids, 61, NULL, &err), &err);
+    ok(tt_session_prefill(many, u->ids, 61, NULL, &err), &err);
+    for (uint32_t T = 16, at = 61; at + T <= N && T > 0; at += T, T = T > 5 ? T - 5 : T - 1) {
+        tt_step step = {.model = u->m,
+                        .be = u->m->be,
+                        .arch = &u->m->arch,
+                        .s = &u->m->scratch,
+                        .kv = &many->kv,
+                        .recurrent = &many->recurrent,
+                        .tokens = u->ids + at,
+                        .pos0 = at,
+                        .T = T,
+                        .err = &err};
+        tt_model_forward(&step);
+        ok(step.status, &err);
+        tt_model_head(&step, logits, 0, T);
+        for (uint32_t t = 0; t < T; t++) {
+            ok(tt_session_decode(one, u->ids[at + t], &err), &err);
+            if (memcmp(logits + (size_t)t * vocab, tt_session_logits(one),
+                       vocab * sizeof *logits) != 0)
+                fail_msg("seed %u: row %u of %u together is not the row alone", (unsigned)u->seed,
+                         t, T);
+        }
+    }
+    assert_memory_equal(one->recurrent.block, many->recurrent.block, one->recurrent.bytes);
+    free(logits);
+    tt_session_close(&one);
+    tt_session_close(&many);
+}
+
 static void random_architectures(void **state)
 {
     unsigned compared = 0, dense = 0, linear = 0, full = 0;
@@ -249,6 +287,7 @@ static void random_architectures(void **state)
         close_rows(&u, "prefill against decode", &p, &d, 0, p.sure);
         compared += p.sure;
         check_cuts(&u, &p);
+        check_rows_together(&u);
         free(p.logits);
         free(d.logits);
         tt_model_close(&u.m);

@@ -127,6 +127,23 @@ static void every_type_becomes_the_quantizers_bytes(void **state)
     }
 }
 
+/* Scales of tensors that are too big to be held back come from passes of their own. */
+static void tensors_of_any_size(void **state)
+{
+    char small[600], large[600];
+    tt_error err = {0};
+    snprintf(small, sizeof small, "%s/small", dir);
+    snprintf(large, sizeof large, "%s/large", dir);
+    tt_repack_options ro = {.input = "models/tales", .output = large, .threads = 2};
+    assert_int_equal(tt_repack_run(&ro, NULL, NULL, &err), TT_OK);
+    ro.output = small;
+    ro.chunk_values = 512; /* 16 x 512 bytes are held back; the embeddings have 128 KiB */
+    assert_int_equal(tt_repack_run(&ro, NULL, NULL, &err), TT_OK);
+    assert_true(mini_same(small, large, "model_weights.bin"));
+    assert_true(mini_same(small, large, "mtp_weights.bin"));
+    assert_true(mini_same(small, large, "manifest.json"));
+}
+
 /* ---- quantized input ---- */
 
 /* The bytes of a tensor of a checkpoint are those at a place of the install. */
@@ -244,6 +261,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(every_type_becomes_the_quantizers_bytes, setup, teardown),
+        cmocka_unit_test_setup_teardown(tensors_of_any_size, setup, teardown),
         cmocka_unit_test_setup_teardown(quantized_input_is_copied, setup, teardown),
         cmocka_unit_test_setup_teardown(values_that_are_not_finite_are_refused, setup, teardown),
         cmocka_unit_test_setup_teardown(rows_longer_than_the_buffers_are_refused, setup, teardown),

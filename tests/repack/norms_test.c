@@ -118,6 +118,8 @@ static void the_table_of_decisions(void **state)
         {6, 0, -0.6, 0.9, 1},  /* trained, raw */
         {0, 6, 0.37, 0, 0},    /* the same, shifted: factors well below one are no contradiction */
         {6, 0, 0.4, 0, 1},     /* raw, all positive */
+        {6, 0, 0.9, 0.1, 1},   /* raw, with negative values: whatever the mean */
+        {0, 6, 0.4, 0.1, -1},  /* negative factors in a converted file */
         {6, 0, 0.0, 0, 1},     /* raw, untrained: zeros */
         {0, 6, 1.0, 0, 0},     /* shifted, untrained: ones */
         {0, 6, 1.0, 0.001, 0}, /* a stray negative factor proves nothing */

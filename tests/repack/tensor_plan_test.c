@@ -69,7 +69,7 @@ static tt_dtype type_of(const tt_index *ix, const char *name)
 static void widths_follow_roles(void **state)
 {
     tt_snapshot snap;
-    tt_repack_plan p;
+    tt_repack_plan p = {0};
     tt_error err;
     mini_options o = mini_default();
     o.mtp = true;
@@ -104,7 +104,7 @@ static void widths_follow_roles(void **state)
 static void role_overrides_reach_their_tensors(void **state)
 {
     tt_snapshot snap;
-    tt_repack_plan p;
+    tt_repack_plan p = {0};
     tt_error err;
     mini_options o = mini_default();
     tt_policy policy = {.build_bits = 16};
@@ -123,7 +123,7 @@ static void role_overrides_reach_their_tensors(void **state)
 static void rows_that_64_does_not_divide_stay(void **state)
 {
     tt_snapshot snap;
-    tt_repack_plan p;
+    tt_repack_plan p = {0};
     tt_error err;
     mini_notes notes;
     mini_options o = mini_default();
@@ -143,7 +143,7 @@ static void rows_that_64_does_not_divide_stay(void **state)
 static void experts_are_filed_by_id(void **state)
 {
     tt_snapshot snap;
-    tt_repack_plan p;
+    tt_repack_plan p = {0};
     tt_error err;
     mini_options o = mini_default();
     o.layout = MINI_SINGLE;
@@ -321,7 +321,7 @@ static void repeat_embeddings(void *ctx, mini_tensor *t)
 static void a_head_beside_tied_embeddings(void **state)
 {
     tt_snapshot snap;
-    tt_repack_plan p;
+    tt_repack_plan p = {0};
     tt_error err;
     mini_notes notes;
     mini_options o = mini_default();
@@ -348,7 +348,7 @@ static void a_head_beside_tied_embeddings(void **state)
 static void drafts_are_counted_by_their_tensors(void **state)
 {
     tt_snapshot snap;
-    tt_repack_plan p;
+    tt_repack_plan p = {0};
     tt_error err;
     mini_options o = mini_default();
     /* A config may promise a draft that the files do not have. */
@@ -430,7 +430,7 @@ static mini_options packed_options(const packed *p)
 static void quantized_input_is_taken_as_it_is(void **state)
 {
     tt_snapshot snap;
-    tt_repack_plan p;
+    tt_repack_plan p = {0};
     tt_error err;
     packed q = good;
     tt_policy none = {0};

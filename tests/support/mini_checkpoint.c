@@ -232,7 +232,7 @@ static float value_of(const mini_tensor *t, uint64_t i)
     if (fused) {
         uint64_t half = t->shape[1] / 2 * t->shape[2];
         mat = inner < half ? "gate" : "up";
-        inner %= half;
+        inner -= inner < half ? 0 : half;
     } else {
         mat = strstr(at, "gate_proj") != NULL ? "gate" : strstr(at, "up_proj") ? "up" : "down";
     }

@@ -1,5 +1,7 @@
 # The runner runs what it finds, counts cases, and fails on failures, crashes, time-outs, tests that
 # are not built, skips without a reason, and when nothing ran.
+# The settings of the run that this test belongs to are not those of the runs it makes.
+unset REQUIRE_FUZZ FUZZ_BIN FUZZ_SECONDS TEST_TIMEOUT SANITIZED
 . tests/support/testlib.sh
 
 tree=$TMPDIR/tree

@@ -13,6 +13,7 @@
 #include <stdint.h>
 
 #define V_INLINE static inline __attribute__((always_inline))
+#define V_UNROLL _Pragma("GCC unroll 16")
 
 enum {
     VL = 8, /* lanes */
@@ -148,6 +149,13 @@ V_INLINE void v_store_u8(uint8_t *p, vf a)
     _mm_storel_epi64((__m128i *)p, _mm_packus_epi16(h, h));
 }
 
+/* Keeps a value in a register: otherwise it may be loaded again for every use. */
+V_INLINE vf v_keep(vf a)
+{
+    __asm__("" : "+x"(a));
+    return a;
+}
+
 /* Eight 4-bit codes, one word: one broadcast, one variable shift, natural order. */
 V_INLINE vf v_load_q4(const uint8_t *p)
 {
@@ -178,14 +186,39 @@ V_INLINE vf v_q4_weights(const uint8_t *p, v_q4_table table)
     return v_fma(v_load_q4(p), table.scale, table.bias);
 }
 
-/* bf16 scales (or biases) of two neighbouring groups. */
-V_INLINE void v_bf16_pair(const uint16_t *p, vf *a, vf *b)
+/* acc + the products of one group of a row with 64 values of x. The sixteen registers do not hold
+ * eight vectors of x beside the rest: x stays in memory, and the barrier keeps the compiler from
+ * carrying it from row to row on the stack. */
+typedef const float *v_q4_xs;
+V_INLINE v_q4_xs v_q4_x(const float *x)
 {
-    uint32_t two;
-    __builtin_memcpy(&two, p, 4);
-    __m256i both = _mm256_set1_epi32((int)two);
-    *a = _mm256_castsi256_ps(_mm256_slli_epi32(both, 16));
-    *b = _mm256_castsi256_ps(_mm256_and_si256(both, _mm256_set1_epi32((int)0xffff0000u)));
+    return x;
+}
+V_INLINE vf v_q4_dot(vf acc, const uint8_t *p, v_q4_table table, v_q4_xs x)
+{
+    V_UNROLL
+    for (int j = 0; j < 8; j++)
+        acc = v_fma(v_q4_weights(p + 4 * j, table), v_load(x + 8 * j), acc);
+    __asm__ volatile("" ::: "memory");
+    return acc;
+}
+V_INLINE vf v_q8_dot(vf acc, const uint8_t *p, vf scale, vf bias, const float *x)
+{
+    V_UNROLL
+    for (int j = 0; j < 64; j += VL)
+        acc = v_fma(v_fma(v_load_u8(p + j), scale, bias), v_load(x + j), acc);
+    __asm__ volatile("" ::: "memory");
+    return acc;
+}
+
+/* One bf16 for all lanes: the even or the odd one of two neighbours, read as one word. */
+V_INLINE vf v_bf16_of_two(const uint16_t *two, int odd)
+{
+    uint32_t word;
+    __builtin_memcpy(&word, two, 4);
+    __m256i both = _mm256_set1_epi32((int)word);
+    return _mm256_castsi256_ps(odd ? _mm256_and_si256(both, _mm256_set1_epi32((int)0xffff0000u))
+                                   : _mm256_slli_epi32(both, 16));
 }
 
 /* Sum of the lanes: in each half (0 + 2) + (1 + 3), then the halves. */
@@ -242,6 +275,7 @@ V_INLINE vf v_pow2(vf a, vf n)
 V_INLINE void v_taps(const float *w, vf tap[4])
 {
     vf r[4], s[4];
+    V_UNROLL
     for (int i = 0; i < 4; i++)
         r[i] = v_load(w + 8 * i);
     /* Half L of r[i] holds channel 2 i + L: a 4 x 4 transposition in both halves, then lanes
@@ -249,6 +283,7 @@ V_INLINE void v_taps(const float *w, vf tap[4])
     s[0] = _mm256_unpacklo_ps(r[0], r[1]), s[1] = _mm256_unpackhi_ps(r[0], r[1]);
     s[2] = _mm256_unpacklo_ps(r[2], r[3]), s[3] = _mm256_unpackhi_ps(r[2], r[3]);
     const __m256i at = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
+    V_UNROLL
     for (int k = 0; k < 2; k++) {
         __m256d lo = _mm256_castps_pd(s[k]), hi = _mm256_castps_pd(s[k + 2]);
         tap[2 * k] = _mm256_permutevar8x32_ps(_mm256_castpd_ps(_mm256_unpacklo_pd(lo, hi)), at);

@@ -14,6 +14,7 @@
 #include <stdint.h>
 
 #define V_INLINE static inline __attribute__((always_inline))
+#define V_UNROLL _Pragma("GCC unroll 16")
 
 enum {
     VL = 16, /* lanes */
@@ -149,6 +150,13 @@ V_INLINE vf v_codes(void)
 {
     return _mm512_setr_ps(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
 }
+/* Keeps a value in a register: otherwise it may be loaded again for every use. */
+V_INLINE vf v_keep(vf a)
+{
+    __asm__("" : "+v"(a));
+    return a;
+}
+
 /* Natural order into the order of v_q4_lanes, and back. */
 V_INLINE vf v_q4_order(vf a)
 {
@@ -177,14 +185,38 @@ V_INLINE vf v_load_q4(const uint8_t *p) /* codes as f32, natural order */
     return v_q4_natural(v_q4_weights(p, v_codes()));
 }
 
-/* bf16 scales (or biases) of two neighbouring groups. */
-V_INLINE void v_bf16_pair(const uint16_t *p, vf *a, vf *b)
+/* acc + the products of one group of a row with 64 values of x, which v_q4_x has put in order. */
+typedef struct v_q4_xs {
+    vf v[4];
+} v_q4_xs;
+V_INLINE v_q4_xs v_q4_x(const float *x)
 {
-    uint32_t two;
-    __builtin_memcpy(&two, p, 4);
-    __m512i both = _mm512_set1_epi32((int)two);
-    *a = _mm512_castsi512_ps(_mm512_slli_epi32(both, 16));
-    *b = _mm512_castsi512_ps(_mm512_and_si512(both, _mm512_set1_epi32((int)0xffff0000u)));
+    return (v_q4_xs){{v_q4_order(v_load(x)), v_q4_order(v_load(x + 16)), v_q4_order(v_load(x + 32)),
+                      v_q4_order(v_load(x + 48))}};
+}
+V_INLINE vf v_q4_dot(vf acc, const uint8_t *p, v_q4_table table, v_q4_xs x)
+{
+    V_UNROLL
+    for (int j = 0; j < 4; j++)
+        acc = v_fma(v_q4_weights(p + 8 * j, table), x.v[j], acc);
+    return acc;
+}
+V_INLINE vf v_q8_dot(vf acc, const uint8_t *p, vf scale, vf bias, const float *x)
+{
+    V_UNROLL
+    for (int j = 0; j < 64; j += VL)
+        acc = v_fma(v_fma(v_load_u8(p + j), scale, bias), v_load(x + j), acc);
+    return acc;
+}
+
+/* One bf16 for all lanes: the even or the odd one of two neighbours, read as one word. */
+V_INLINE vf v_bf16_of_two(const uint16_t *two, int odd)
+{
+    uint32_t word;
+    __builtin_memcpy(&word, two, 4);
+    __m512i both = _mm512_set1_epi32((int)word);
+    return _mm512_castsi512_ps(odd ? _mm512_and_si512(both, _mm512_set1_epi32((int)0xffff0000u))
+                                   : _mm512_slli_epi32(both, 16));
 }
 
 /* Sum of the lanes: in each quarter (0 + 2) + (1 + 3), then the quarters (0 + 1) + (2 + 3). */
@@ -237,6 +269,7 @@ V_INLINE vf v_pow2(vf a, vf n)
 V_INLINE void v_taps(const float *w, vf tap[4])
 {
     vf r[4], s[4];
+    V_UNROLL
     for (int i = 0; i < 4; i++)
         r[i] = v_load(w + 16 * i);
     /* Quarter L of r[i] holds channel 4 i + L: a 4 x 4 transposition in every quarter, then lanes
@@ -244,6 +277,7 @@ V_INLINE void v_taps(const float *w, vf tap[4])
     s[0] = _mm512_unpacklo_ps(r[0], r[1]), s[1] = _mm512_unpackhi_ps(r[0], r[1]);
     s[2] = _mm512_unpacklo_ps(r[2], r[3]), s[3] = _mm512_unpackhi_ps(r[2], r[3]);
     const __m512i at = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+    V_UNROLL
     for (int k = 0; k < 2; k++) {
         __m512d lo = _mm512_castps_pd(s[k]), hi = _mm512_castps_pd(s[k + 2]);
         tap[2 * k] = _mm512_permutexvar_ps(at, _mm512_castpd_ps(_mm512_unpacklo_pd(lo, hi)));
