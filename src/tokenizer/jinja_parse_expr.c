@@ -382,7 +382,7 @@ static bool test_argument_follows(const jparser *p)
 
 static tt_status parse_test(jparser *p, jnode *subject, jnode **out)
 {
-    jnode *n = NULL, *arg = NULL, *not = NULL;
+    jnode *n = NULL, *arg = NULL, *negation = NULL;
     uint32_t line = p->t->line;
     p->t++;
     bool negated = tt_jp_skip(p, "not");
@@ -403,10 +403,10 @@ static tt_status parse_test(jparser *p, jnode *subject, jnode **out)
     *out = n;
     if (!negated)
         return TT_OK;
-    J_TRY(tt_jp_node(p, JN_NOT, line, &not ));
-    not ->a = n;
-    *out = not ;
-    return tt_jp_done(p, not );
+    J_TRY(tt_jp_node(p, JN_NOT, line, &negation));
+    negation->a = n;
+    *out = negation;
+    return tt_jp_done(p, negation);
 }
 
 static tt_status parse_filter_expr(jparser *p, jnode **node)
