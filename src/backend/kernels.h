@@ -3,9 +3,9 @@
  * Owns:      the table, the filling order, the size of a worker's scratch.
  * Not here:  threads, thresholds (ops.c); which level this machine has (cpu/dispatch.c).
  * Laws:      (1) a leaf works on a range and is pure on its arguments;  (2) the bytes of a result
- * do not depend on the range it was computed in; (3) levels overwrite the table upward: ref, avx2,
- * avx512; an entry that a level has no better body for stays;  (4) code of a level runs only after
- * dispatch has seen that the machine has it.
+ *            do not depend on the range it was computed in;  (3) levels overwrite the table upward:
+ *            ref, avx2, avx512; an entry that a level has no better body for stays;  (4) code of a
+ *            level runs only after dispatch has seen that the machine has it.
  * Threads:   leaves run on every worker at once, each with its own scratch.
  */
 #ifndef TT_BACKEND_KERNELS_H

@@ -4,10 +4,10 @@
 #include "backend/kernels.h"
 
 /* Work below this many multiply-adds (or their like) is done before a second thread has heard of
- * it: a crossing of the barrier costs about a microsecond. */
-#define WORTH_A_BARRIER ((uint64_t)40000)
+ * it: crossing the barrier costs about a microsecond, in which a core does forty thousand. */
+#define WORTH_A_BARRIER ((uint64_t)80000)
 /* Cost of an exponential, in multiply-adds of a vector level. */
-#define EXP_COST 12u
+#define EXP_COST 16u
 
 static const tt_cpu_impl *impl_of(const tt_backend *be)
 {

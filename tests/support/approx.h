@@ -1,7 +1,7 @@
 /* approx.h: random numbers, guarded buffers and comparisons for numeric tests.
  *
  * Owns:      a small generator with a seed (the same numbers on every machine), float buffers
- * between canaries, comparisons that name the first difference.
+ *            between canaries, comparisons that name the first difference.
  * Not here:  what a kernel should be held to.
  * Laws:      a failed check ends the test with the index, both values and the allowance.
  * Threads:   a generator belongs to one thread.

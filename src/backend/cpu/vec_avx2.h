@@ -1,9 +1,9 @@
-/* vec_avx2.h: eight f32 lanes under the names that the shared bodies (vec_*.inc) are written in.
+/* vec_avx2.h: eight f32 lanes, under the names that the bodies in vec_*.inc use.
  *
- * Owns:      loads, stores, conversions, sums over lanes, the exponential; AVX2, FMA and F16C.
+ * Owns:      loads, stores, conversions, codes unpacked, sums over lanes; AVX2, FMA and F16C.
  * Not here:  ops.
  * Laws:      (1) everything is static and always inlined, so nothing of it can be linked into code
- * that runs before dispatch;  (2) v_sum and v_sums add the lanes in the same order.
+ *            that runs before dispatch;  (2) v_sum and v_sums add the lanes in the same order.
  * Threads:   pure functions.
  */
 #ifndef TT_BACKEND_VEC_AVX2_H

@@ -1,10 +1,9 @@
-/* vec_avx512.h: sixteen f32 lanes under the names that the shared bodies (vec_*.inc) are written
- * in.
+/* vec_avx512.h: sixteen f32 lanes, under the names that the bodies in vec_*.inc use.
  *
- * Owns:      loads, stores, conversions, sums over lanes, the exponential; AVX-512 F, BW, VL, DQ.
+ * Owns:      loads, stores, conversions, codes unpacked, sums over lanes; AVX-512 F, BW, VL, DQ.
  * Not here:  ops.
  * Laws:      (1) everything is static and always inlined, so nothing of it can be linked into code
- * that runs before dispatch;  (2) v_sum and v_sums add the lanes in the same order.
+ *            that runs before dispatch;  (2) v_sum and v_sums add the lanes in the same order.
  * Threads:   pure functions.
  */
 #ifndef TT_BACKEND_VEC_AVX512_H

@@ -164,7 +164,7 @@ void tt_ref_delta_chunked(float *o, float *S, const float *c, size_t ld, const f
         for (uint32_t t = 0, C; t < T; t += C) {
             C = TT_BLOCK - (pos0 + t) % TT_BLOCK;
             C = C < T - t ? C : T - t;
-            double G[TT_BLOCK], sum = 0;
+            double G[TT_BLOCK] = {0}, sum = 0;
             for (uint32_t i = 0; i < C; i++)
                 G[i] = sum += h.g[i * h.heads];
             chunk_work w = {.A = scratch};
