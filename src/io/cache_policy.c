@@ -6,6 +6,14 @@
 
 static const char *const names[] = {"lfu-decay", "lfu", "lru", "belady"};
 
+double tt_cache_half_life(uint32_t slots, uint32_t n_layers, uint32_t top_k)
+{
+    double tokens = (double)slots / n_layers / top_k, h = tokens * tokens / 2;
+    if (tokens < 1.0)
+        return TT_CACHE_LONG_HALF_LIFE;
+    return h > 0.5 ? h : 0.5;
+}
+
 uint64_t tt_cache_policy_cost(uint32_t n_keys)
 {
     return (uint64_t)n_keys * (sizeof(double) + sizeof(uint64_t));
@@ -21,7 +29,7 @@ tt_status tt_cache_policy_init(tt_cache_policy *p, tt_cache_policy_kind kind, ui
                        "a half-life of %g tokens, must be up to 1e9 (0: the default)", half_life);
     tt_cache_policy q = {.kind = kind,
                          .n_keys = n_keys,
-                         .half_life = half_life > 0.0 ? half_life : TT_CACHE_HALF_LIFE,
+                         .half_life = half_life > 0.0 ? half_life : TT_CACHE_LONG_HALF_LIFE,
                          .score = calloc(n_keys > 0 ? n_keys : 1, sizeof(double)),
                          .last = calloc(n_keys > 0 ? n_keys : 1, sizeof(uint64_t))};
     if (q.score == NULL || q.last == NULL) {
@@ -79,14 +87,29 @@ bool tt_cache_policy_admits(const tt_cache_policy *p, uint32_t newcomer, uint32_
     return p->score[newcomer] > p->score[resident];
 }
 
+/* A use a token, kept up, adds up to F = half_life / ln 2. */
+static double log2_steady(const tt_cache_policy *p)
+{
+    return log2(p->half_life / log(2.0));
+}
+
 double tt_cache_policy_heat(const tt_cache_policy *p, uint32_t key)
 {
-    return p->score[key] - p->clock / p->half_life;
+    return p->score[key] - p->clock / p->half_life - log2_steady(p);
 }
 
 void tt_cache_policy_set_heat(tt_cache_policy *p, uint32_t key, double heat)
 {
-    p->score[key] = heat + p->clock / p->half_life;
+    p->score[key] = heat + log2_steady(p) + p->clock / p->half_life;
+}
+
+void tt_cache_policy_set_half_life(tt_cache_policy *p, double half_life)
+{
+    tt_cache_policy q = *p;
+    q.half_life = half_life;
+    for (uint32_t k = 0; p->kind == TT_CACHE_LFU_DECAY && k < p->n_keys; k++)
+        tt_cache_policy_set_heat(&q, k, tt_cache_policy_heat(p, k));
+    p->half_life = half_life;
 }
 
 const char *tt_cache_policy_name(tt_cache_policy_kind kind)

@@ -25,9 +25,15 @@ typedef enum tt_cache_policy_kind {
     TT_CACHE_BELADY
 } tt_cache_policy_kind;
 
-#define TT_CACHE_HALF_LIFE 96.0 /* tokens; docs/bench.md has the replays that chose it */
+#define TT_CACHE_LONG_HALF_LIFE 32.0 /* tokens */
 
-#define TT_CACHE_MOST_HEAT 60.0f /* log2 of a use that nothing reaches */
+/* The half-life that suits a number of slots: half the square of how many tokens' experts they
+ * hold, which is about the time in which so many different experts are asked; half a token at least.
+ * Below one token's experts nothing that was used last is still there when it is asked again, so
+ * only long memory helps: TT_CACHE_LONG_HALF_LIFE. docs/bench.md has the replays. */
+double tt_cache_half_life(uint32_t slots, uint32_t n_layers, uint32_t top_k);
+
+#define TT_CACHE_MOST_HEAT 60.0f /* nothing is used so often */
 
 typedef struct tt_cache_policy {
     tt_cache_policy_kind kind;
@@ -41,7 +47,7 @@ typedef struct tt_cache_policy {
 
 /* Bytes that init takes. */
 uint64_t tt_cache_policy_cost(uint32_t n_keys);
-/* half_life 0 stands for TT_CACHE_HALF_LIFE. */
+/* half_life 0 stands for TT_CACHE_LONG_HALF_LIFE. */
 TT_MUST_CHECK tt_status tt_cache_policy_init(tt_cache_policy *p, tt_cache_policy_kind kind,
                                              uint32_t n_keys, double half_life, tt_error *err);
 void tt_cache_policy_free(tt_cache_policy *p);
@@ -55,10 +61,12 @@ bool tt_cache_policy_before(const tt_cache_policy *p, uint32_t a, uint32_t b);
 /* Whether an expert that nobody asked for is worth more than the resident one it would evict. */
 bool tt_cache_policy_admits(const tt_cache_policy *p, uint32_t newcomer, uint32_t resident);
 
-/* Scores against the present clock, as a heat profile keeps them: -INFINITY for experts that were
- * never used. Of lfu-decay. */
+/* What a heat profile keeps: log2 of an expert's uses a token of late, whatever the half-life;
+ * -INFINITY for one that was never used. Of lfu-decay. */
 double tt_cache_policy_heat(const tt_cache_policy *p, uint32_t key);
 void tt_cache_policy_set_heat(tt_cache_policy *p, uint32_t key, double heat);
+/* Another half-life from now on: uses of late stay what they are. */
+void tt_cache_policy_set_half_life(tt_cache_policy *p, double half_life);
 
 /* "lfu-decay", "lfu", "lru", "belady"; NULL and false for what is none. */
 const char *tt_cache_policy_name(tt_cache_policy_kind kind);

@@ -17,7 +17,7 @@
 typedef struct tt_replay_options {
     uint32_t slots;
     tt_cache_policy_kind policy; /* TT_CACHE_BELADY: the most hits that any policy can have */
-    double half_life;            /* of lfu-decay; 0: the default */
+    double half_life;            /* of lfu-decay; 0: as suits the slots */
 } tt_replay_options;
 
 typedef struct tt_replay_result {

@@ -35,7 +35,7 @@ typedef struct tt_expert_cache_options {
     tt_reader *reader;   /* borrowed; file number = layer */
     const uint32_t *crc; /* [n_layers * n_experts] CRC-32C, or NULL: reads are not verified */
     tt_cache_policy_kind policy; /* TT_CACHE_LFU_DECAY is the default */
-    double half_life;            /* tokens; 0: TT_CACHE_HALF_LIFE */
+    double half_life;            /* tokens; 0: as suits the slots */
     uint64_t slab_bytes;         /* 0: chosen (io/slot_memory.h) */
     tt_pool *touch;              /* borrowed for create: its threads touch the slots; NULL: none */
     bool lock;                   /* keep the slots from being swapped, as far as that is let */
@@ -108,8 +108,8 @@ void tt_expert_cache_record(tt_expert_cache *c, const tt_cache_recorder *recorde
 
 /* ---- heat ---- */
 
-/* [n_layers * n_experts] how much each expert is worth now, -INFINITY for one never used; what a
- * heat profile keeps. TT_ERR_UNSUPPORTED under another policy than lfu-decay. */
+/* [n_layers * n_experts] log2 of each expert's uses a token of late, -INFINITY for one never used;
+ * what a heat profile keeps. TT_ERR_UNSUPPORTED under another policy than lfu-decay. */
 TT_MUST_CHECK tt_status tt_expert_cache_get_heat(const tt_expert_cache *c, float *heat,
                                                  tt_error *err);
 TT_MUST_CHECK tt_status tt_expert_cache_set_heat(tt_expert_cache *c, const float *heat,

@@ -6,8 +6,8 @@
  *            is refused, and so is a damaged one, with file and offset;  (3) nothing depends on a
  *            profile: without one a run begins cold, and a failure here is for telling only.
  * Format:    little endian. 8 bytes "TTHEAT" and two zeros; u32 version 1; u32 layers; u32 experts;
- *            u32 length of the key; the key; f32 heat [layers * experts], -infinity for an expert
- *            never used; u32 CRC-32C of all before.
+ *            u32 length of the key; the key; f32 heat [layers * experts], log2 of the uses a token
+ *            of late, -infinity for an expert never used; u32 CRC-32C of all before.
  * Threads:   any.
  */
 #ifndef TT_IO_HEAT_PROFILE_H

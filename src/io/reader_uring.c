@@ -19,7 +19,7 @@
 #include "io/reader_piece.h"
 
 #define MOST_SLABS    1024u /* TiB of slots */
-#define MOST_REFUSALS 1000u /* "again" in a row from the ring itself */
+#define MOST_REFUSALS 200u /* "again" in a row from the ring itself, a millisecond apart */
 
 enum { LIST_NONE, LIST_QUEUE, LIST_WARM };
 
@@ -172,18 +172,23 @@ static void reap(uring *u)
 
 /* ---- the ring ---- */
 
+static void pause_a_moment(void)
+{
+    static const struct timespec millisecond = {.tv_nsec = 1000000};
+    nanosleep(&millisecond, NULL);
+}
+
 /* The kernel took the ring away (a filter set up later, for one). What it has accepted it still
  * finishes, and that has to be waited for; the rest is read here. */
 static void carry_on_without(uring *u)
 {
-    static const struct timespec pause = {.tv_nsec = 1000000};
     unsigned unsent = io_uring_sq_ready(&u->ring), mask = u->ring.sq.ring_mask;
     uint32_t mine[TT_IO_MAX_DEPTH];
     for (unsigned i = 0; i < unsent; i++)
         mine[i] = (uint32_t)u->ring.sq.sqes[(u->ring.sq.sqe_tail - unsent + i) & mask].user_data;
     u->broken = true;
     while (u->depth - u->n_spare > unsent) {
-        nanosleep(&pause, NULL);
+        pause_a_moment();
         reap(u);
     }
     for (unsigned i = 0; i < unsent; i++)
@@ -203,6 +208,8 @@ static void enter(uring *u, bool wait)
     if (e >= 0 || e == -EINTR)
         return;
     bool again = e == -EAGAIN || e == -EBUSY;
+    if (again && wait) /* short of memory: asking at once would get the same answer */
+        pause_a_moment();
     if (!again || ++u->refusals >= MOST_REFUSALS)
         carry_on_without(u);
 }

@@ -31,6 +31,12 @@ static void stack_free(tt_slot_table *t)
             t->free[t->n_free++] = i;
 }
 
+static double half_life(const tt_slot_table *t)
+{
+    return t->o.half_life != 0.0 ? t->o.half_life
+                                 : tt_cache_half_life(t->active, t->o.n_layers, t->o.top_k);
+}
+
 /* Belady's bound knows no floors. */
 static bool floors_hold(const tt_slot_table *t)
 {
@@ -58,7 +64,7 @@ tt_status tt_slot_table_init(tt_slot_table *t, const tt_slot_table_options *o, t
         st = tt_fail(err, TT_ERR_NOMEM, "out of memory for the table of %u expert slots",
                      o->n_slots);
     else
-        st = tt_cache_policy_init(&q.policy, o->policy, (uint32_t)keys, o->half_life, err);
+        st = tt_cache_policy_init(&q.policy, o->policy, (uint32_t)keys, half_life(&q), err);
     if (st != TT_OK) {
         tt_slot_table_free(&q);
         return st;
@@ -361,6 +367,7 @@ uint32_t tt_slot_retire(tt_slot_table *t, uint32_t begin, uint32_t end)
         retire_one(t, i);
     }
     t->floors = floors_hold(t);
+    tt_cache_policy_set_half_life(&t->policy, half_life(t));
     stack_free(t);
     tt_slot_scores_changed(t);
     return gone;

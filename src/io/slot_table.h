@@ -41,7 +41,7 @@ typedef struct tt_slot {
 typedef struct tt_slot_table_options {
     uint32_t n_layers, n_experts, top_k, n_slots;
     tt_cache_policy_kind policy;
-    double half_life; /* of lfu-decay, tokens; 0: the default */
+    double half_life; /* of lfu-decay, tokens; 0: as suits the slots in service */
 } tt_slot_table_options;
 
 typedef struct tt_slot_table {

@@ -74,3 +74,47 @@ for command in decode prefill; do
     tail -n 1 <<<"$out" | python3 -c 'import json, sys; json.load(sys.stdin)' ||
         fail "$command --json prints no JSON object"
 done
+
+# The disk: a table, the same as JSON, by method, depth and size of pieces; nothing is written.
+before=$(ls -l "$install" "$install/packed_experts")
+run "$bench" io --model "$install" --seconds 1 --json
+expect_rc 0
+expect_out "buffered"
+tail -n 1 <<<"$out" | python3 -c '
+import json, sys
+o = json.load(sys.stdin)
+assert o["command"] == "io" and o["files"] > 0 and o["read_bytes"] % 16384 == 0
+kinds = {c["reader"] for c in o["cells"]}
+assert "buffered" in kinds and kinds | set(o["refused"]) == {"uring", "pool", "buffered"}, o
+assert all(c["bytes"] > 0 and 0 < c["min"] <= c["median"] <= c["max"] for c in o["cells"])
+assert len({c["depth"] for c in o["cells"]}) > 2 and len({c["piece_bytes"] for c in o["cells"]}) > 2
+' || fail "io --json is not what it should be"
+expect_same "$(ls -l "$install" "$install/packed_experts")" "$before"
+run "$bench" io --dir "$install/packed_experts" --read-size 16K --seconds 1 --reader buffered \
+    --io-depth 4 --io-piece 16K --json
+expect_rc 0
+expect_same "$(field read_bytes)" 16384
+tail -n 1 <<<"$out" | python3 -c '
+import json, sys
+assert [(c["reader"], c["depth"], c["piece_bytes"]) for c in json.load(sys.stdin)["cells"]] == [
+    ("buffered", 4, 16384)]' || fail "io measures more than was asked for"
+usage --dir io
+usage --dir io --model "$install" --dir "$install"
+usage 4096 io --model "$install" --read-size 5000
+usage --threads io --model "$install" --threads 2
+run "$bench" io --dir "$install/none"
+expect_rc 1
+expect_err "$install/none"
+mkdir "$TMPDIR/empty"
+run "$bench" io --dir "$TMPDIR/empty"
+expect_rc 1
+expect_err "$TMPDIR/empty"
+
+# Options of the reader reach it.
+run "$bench" decode --model "$install" --tokens 8 --repeat 1 --reader buffered --io-piece 64K --json
+expect_rc 0
+[[ $(field reader) == buffered*"64 KiB"* ]] || fail "the reader is $(field reader)"
+usage --io-piece decode --model "$install" --io-piece 1K
+run "$bench" decode --model "$install" --expert-mirror "$TMPDIR/empty"
+expect_rc 1
+expect_err "$TMPDIR/empty"

@@ -176,13 +176,27 @@ failed "--max-context" --model "$model" --raw --max-context 64 \
 
 run "$cli" --model "$model" --plan --max-context 2048 --kv-bits 4 --threads 1 \
     --expert-cache-slots 7 --rope-scaling yarn:2 --prefill-chunk 128 --ram-budget 1G \
-    --verify-reads --top-k 9 --seed 3
+    --verify-reads --top-k 9 --seed 3 --reader buffered --io-depth 9 --io-piece 64K
 expect_rc 0
 expect_same "$err" ""
 for words in "2048 tokens" "KV 4 bits" "1 threads" "7 a layer of 32" "yarn:2" "prefill chunk 128" \
-    "1.00 GiB   given by --ram-budget" "on every read" "top-k 9" "temperature 0.7" "seed 3"; do
+    "1.00 GiB   given by --ram-budget" "on every read" \
+    "reader buffered, 9 threads, pieces of 64 KiB" "top-k 9" "temperature 0.7" "seed 3"; do
     expect_out "$words"
 done
+# A mirror is part of the plan, and one that is none is refused by name.
+cp -r "$model/packed_experts" "$TMPDIR/second"
+run "$cli" --model "$model" --plan --expert-mirror "$TMPDIR/second"
+expect_rc 0
+expect_out "mirror $TMPDIR/second"
+run "$cli" --model "$model" --raw --prompt "Once upon a time" --max-new 4 --seed 1 --stats \
+    --expert-mirror "$TMPDIR/second"
+expect_rc 0
+expect_err "from the mirror"
+failed "$TMPDIR/second" --model "$model" --raw --prompt x --expert-mirror "$TMPDIR/second/none"
+rm "$TMPDIR/second/layer_00.bin"
+failed "layer_00.bin" --model "$model" --raw --prompt x --expert-mirror "$TMPDIR/second"
+
 run "$cli" --model "$model" --plan --ram-budget 20M
 expect_rc 1
 expect_out "budget               20.0 MiB"

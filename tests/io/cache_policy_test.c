@@ -19,22 +19,28 @@ static tt_cache_policy make(tt_cache_policy_kind kind, double half_life)
     return p;
 }
 
+/* log2 F, which heat is but for what a steady use of one a token adds up to. */
+static double f_of(const tt_cache_policy *p, uint32_t key)
+{
+    return p->score[key] - p->clock / p->half_life;
+}
+
 static void use_halves_over_a_half_life(void **state)
 {
     tt_cache_policy p = make(TT_CACHE_LFU_DECAY, 10);
-    assert_true(isinf(tt_cache_policy_heat(&p, 0)) && tt_cache_policy_heat(&p, 0) < 0);
+    assert_true(isinf(f_of(&p, 0)) && f_of(&p, 0) < 0);
     for (int i = 0; i < 4; i++)
         tt_cache_policy_touch(&p, 0, 1);
     tt_cache_policy_touch(&p, 1, 1);
-    assert_true(fabs(tt_cache_policy_heat(&p, 0) - 2.0) < 1e-12);
-    assert_true(fabs(tt_cache_policy_heat(&p, 1)) < 1e-12);
+    assert_true(fabs(f_of(&p, 0) - 2.0) < 1e-12);
+    assert_true(fabs(f_of(&p, 1)) < 1e-12);
     double before = p.score[0];
     tt_cache_policy_advance(&p, 10);
     assert_true(p.score[0] == before); /* time does not sweep */
-    assert_true(fabs(tt_cache_policy_heat(&p, 0) - 1.0) < 1e-12);
+    assert_true(fabs(f_of(&p, 0) - 1.0) < 1e-12);
     /* 4 / 2 + 0.5 */
     tt_cache_policy_touch(&p, 0, 0.5);
-    assert_true(fabs(tt_cache_policy_heat(&p, 0) - log2(2.5)) < 1e-12);
+    assert_true(fabs(f_of(&p, 0) - log2(2.5)) < 1e-12);
     /* One use now against two 10 tokens ago: even, and what was touched last stays. */
     tt_cache_policy_touch(&p, 2, 1);
     tt_cache_policy_touch(&p, 2, 1);
@@ -58,11 +64,11 @@ static void clocks_may_run_long(void **state)
     for (int i = 0; i < 3; i++)
         tt_cache_policy_touch(&p, 1, 1);
     tt_cache_policy_touch(&p, 2, 1);
-    assert_true(fabs(tt_cache_policy_heat(&p, 1) - log2(3)) < 1e-7);
+    assert_true(fabs(f_of(&p, 1) - log2(3)) < 1e-7);
     assert_true(tt_cache_policy_before(&p, 2, 1));
     tt_cache_policy_advance(&p, 1e7);
     tt_cache_policy_touch(&p, 1, 1); /* what there was has long gone */
-    assert_true(fabs(tt_cache_policy_heat(&p, 1)) < 1e-7);
+    assert_true(fabs(f_of(&p, 1)) < 1e-7);
     tt_cache_policy_free(&p);
 }
 
@@ -72,11 +78,25 @@ static void heat_comes_back(void **state)
     tt_cache_policy_advance(&p, 21);
     tt_cache_policy_set_heat(&p, 1, 1.5);
     tt_cache_policy_set_heat(&p, 2, -(double)INFINITY);
-    assert_true(tt_cache_policy_heat(&p, 1) == 1.5);
+    assert_true(fabs(tt_cache_policy_heat(&p, 1) - 1.5) < 1e-12);
     tt_cache_policy_touch(&p, 2, 1);
-    tt_cache_policy_touch(&p, 1, 1);
-    assert_true(fabs(tt_cache_policy_heat(&p, 1) - log2(exp2(1.5) + 1)) < 1e-12);
-    assert_true(fabs(tt_cache_policy_heat(&p, 2)) < 1e-12);
+    assert_true(fabs(f_of(&p, 2)) < 1e-12);
+    /* Another half-life: heat is what it was, and fades otherwise. */
+    tt_cache_policy_set_half_life(&p, 100);
+    assert_true(fabs(tt_cache_policy_heat(&p, 1) - 1.5) < 1e-12);
+    assert_true(isinf(tt_cache_policy_heat(&p, 0)));
+    tt_cache_policy_advance(&p, 50);
+    assert_true(fabs(tt_cache_policy_heat(&p, 1) - 1.0) < 1e-12);
+    tt_cache_policy_free(&p);
+
+    /* Used in every fourth token for long: heat -2, to within one use. */
+    p = make(TT_CACHE_LFU_DECAY, 200);
+    for (int t = 0; t < 4000; t++) {
+        tt_cache_policy_advance(&p, 1);
+        if (t % 4 == 0)
+            tt_cache_policy_touch(&p, 3, 1);
+    }
+    assert_true(fabs(tt_cache_policy_heat(&p, 3) + 2.0) < 0.02);
     tt_cache_policy_free(&p);
 }
 
@@ -123,8 +143,16 @@ static void names_and_options_are_checked(void **state)
     assert_int_equal(tt_cache_policy_init(&p, TT_CACHE_LFU_DECAY, 4, (double)NAN, NULL),
                      TT_ERR_INVALID);
     p = make(TT_CACHE_LFU_DECAY, 0);
-    assert_true(p.half_life == TT_CACHE_HALF_LIFE);
+    assert_true(p.half_life == TT_CACHE_LONG_HALF_LIFE);
     tt_cache_policy_free(&p);
+}
+
+static void half_lives_suit_the_slots(void **state)
+{
+    assert_true(tt_cache_half_life(40 * 128, 40, 8) == 128);
+    assert_true(tt_cache_half_life(40 * 16, 40, 8) == 2);
+    assert_true(tt_cache_half_life(40 * 8, 40, 8) == 1);
+    assert_true(tt_cache_half_life(40 * 8 - 1, 40, 8) == TT_CACHE_LONG_HALF_LIFE);
 }
 
 int main(void)
@@ -135,6 +163,7 @@ int main(void)
         cmocka_unit_test(heat_comes_back),
         cmocka_unit_test(the_others_follow_their_names),
         cmocka_unit_test(names_and_options_are_checked),
+        cmocka_unit_test(half_lives_suit_the_slots),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
