@@ -28,9 +28,9 @@ typedef enum tt_cache_policy_kind {
 #define TT_CACHE_LONG_HALF_LIFE 32.0 /* tokens */
 
 /* The half-life that suits a number of slots: half the square of how many tokens' experts they
- * hold, which is about the time in which so many different experts are asked; half a token at least.
- * Below one token's experts nothing that was used last is still there when it is asked again, so
- * only long memory helps: TT_CACHE_LONG_HALF_LIFE. docs/bench.md has the replays. */
+ * hold, which is about the time in which so many different experts are asked, half a token at
+ * least. Below one token's experts nothing that was used last is still there when it is asked
+ * again, so only long memory helps: TT_CACHE_LONG_HALF_LIFE. docs/bench.md has the replays. */
 double tt_cache_half_life(uint32_t slots, uint32_t n_layers, uint32_t top_k);
 
 #define TT_CACHE_MOST_HEAT 60.0f /* nothing is used so often */

@@ -133,7 +133,8 @@ static void the_rule_beats_recency_at_every_size(void **state)
     static const struct {
         uint32_t slots; /* a layer */
         double more;    /* points above the least recently used */
-    } sizes[] = {{4, 0.10}, {9, -0.002}, {16, 0}, {24, 0.01}, {40, 0.02}, {64, 0.03}, {128, -0.002}};
+    } sizes[] = {{4, 0.10},  {9, -0.002}, {16, 0},      {24, 0.01},
+                 {40, 0.02}, {64, 0.03},  {128, -0.002}};
     bench_locality *g = open_chain(LAYERS, 5, 1);
     tt_cache_trace t;
     trace_of(g, LAYERS, 800, &t);

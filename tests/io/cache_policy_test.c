@@ -151,7 +151,7 @@ static void half_lives_suit_the_slots(void **state)
 {
     assert_true(tt_cache_half_life(40 * 128, 40, 8) == 128);
     assert_true(tt_cache_half_life(40 * 16, 40, 8) == 2);
-    assert_true(tt_cache_half_life(40 * 8, 40, 8) == 1);
+    assert_true(tt_cache_half_life(40 * 8, 40, 8) == 0.5);
     assert_true(tt_cache_half_life(40 * 8 - 1, 40, 8) == TT_CACHE_LONG_HALF_LIFE);
 }
 

@@ -1,5 +1,5 @@
-/* Proves that the options of the expert reader reach it, that plan and open say the same, that every
- * reader and a mirror give the same logits, and that losing the mirror fails no request. */
+/* Proves that the options of the expert reader reach it, that plan and open say the same, that
+ * every reader and a mirror give the same logits, and that losing the mirror fails no request. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
