@@ -177,8 +177,10 @@ static void run_part(tt_step *s, tt_moe *m, bool hits)
         m->job[i].down = operand(&m->layout->down, bytes);
         m->now[n++] = m->job[i];
     }
-    if (n > 0)
-        s->be->ops->experts(s->be, m->now, n);
+    if (n > 0) {
+        s->be->ops->experts_gate_up(s->be, m->now, n);
+        s->be->ops->experts_down(s->be, m->now, n);
+    }
 }
 
 void tt_moe_run(tt_step *s, float *acc, const float *x, uint32_t layer)
