@@ -82,10 +82,12 @@ static void moe(tt_step *s, const tt_layer_weights *w, uint32_t l)
     OP(route, b->ids, b->p, b->l, a->n_experts, a->top_k, s->T); /* [T, K] */
     tt_mark(s, TT_STAGE_ROUTER_IDS, l, a->top_k, b->ids);
     tt_mark(s, TT_STAGE_ROUTER_WEIGHTS, l, a->top_k, b->p);
+    tt_moe_begins(s);
     tt_moe_ask(s, l);                     /* the disk starts */
     mlp(s, &w->mlp);                      /* work meanwhile */
     mul(s, b->sg, &w->shared_gate, b->x); /* [T, 1] */
     tt_moe_run(s, b->acc, b->x, l);       /* ascending expert id */
+    tt_moe_ends(s, l);
     OP(moe_add, b->h, b->acc, b->y, b->sg, a->hidden_size, s->T);
 }
 

@@ -9,6 +9,7 @@
 #ifndef TT_MODEL_MODEL_H
 #define TT_MODEL_MODEL_H
 
+#include "base/clock.h"
 #include "format/install.h"
 #include "model/moe.h"
 #include "model/plan.h"
@@ -29,7 +30,26 @@ struct tt_model {
     tt_scratch scratch;
     char key[TT_MAX_NAME]; /* what a snapshot is bound to: manifest, backend, level, rope */
     double load_seconds;
+    tt_stage_times *times; /* the caller's; NULL: nothing is measured */
 };
+
+/* Around the MoE stage of a layer, for `times`. */
+static inline void tt_moe_begins(const tt_step *s)
+{
+    if (s->model->times != NULL)
+        s->model->times->began = tt_now();
+}
+
+static inline void tt_moe_ends(const tt_step *s, uint32_t layer)
+{
+    tt_stage_times *t = s->model->times;
+    if (t == NULL)
+        return;
+    double spent = tt_now() - t->began;
+    t->moe += spent;
+    t->moe_layer[layer] += spent;
+    t->layers++;
+}
 
 /* Runs the family's page on a step, and its head. */
 void tt_model_forward(tt_step *s);

@@ -37,6 +37,14 @@ typedef struct tt_trace {
     void *ctx;
 } tt_trace;
 
+/* Where the time of steps goes, summed. Measured when a model is given one (model.h). */
+typedef struct tt_stage_times {
+    double moe;      /* seconds from a layer's picks to its experts' sum, shared expert included */
+    uint64_t layers; /* MoE stages in it */
+    double moe_layer[TT_MAX_LAYERS]; /* the same by layer */
+    double began;
+} tt_stage_times;
+
 /* The buffers of the page, each [rows, width]. X(type, name, width). h residual, x normed input, y
  * block output, cosine and sine serve every block; the other lists hold what one kind of block
  * needs, and stand in the same memory, since no two blocks are in work at once. */
