@@ -116,7 +116,8 @@ typedef struct tt_model_options {
     uint32_t threads;       /* 0: one a physical core */
     uint32_t max_context;   /* tokens; 0: min(the model's, 32768) */
     uint32_t kv_bits;       /* 32, 16, 8 (default), 4 */
-    uint32_t prefill_chunk; /* rows a prefill step, a multiple of 64; 0: chosen from the budget */
+    uint32_t prefill_chunk; /* prompt tokens a step, for which each expert is read once; a multiple
+                               of 64; 0: chosen from the budget */
     uint32_t
         expert_slots; /* mean number of expert slots a layer; 0: as many as the budget allows */
     uint64_t
@@ -216,7 +217,8 @@ TT_API void tt_session_close(tt_session **session);
 typedef bool (*tt_logits_fn)(void *ctx, uint32_t position, const float *logits);
 
 typedef struct tt_prefill_options {
-    tt_progress_fn progress; /* counts tokens; may be NULL; asked between chunks */
+    tt_progress_fn progress; /* counts tokens; may be NULL; asked between chunks, and between the
+                                layers of a chunk of more than 64 tokens */
     void *progress_ctx;
     tt_logits_fn logits; /* NULL: logits of the last position only */
     void *logits_ctx;
