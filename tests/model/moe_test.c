@@ -79,7 +79,8 @@ static void row_by_definition(tt_model *m, float *acc, const float *row, const u
                                .row = &zero,
                                .weight = &p[k],
                                .n = 1};
-            m->be->ops->experts(m->be, &j, 1);
+            m->be->ops->experts_gate_up(m->be, &j, 1);
+            m->be->ops->experts_down(m->be, &j, 1);
             m->be->ops->experts_reduce(m->be, acc, 64, &j, 1);
         }
     }
