@@ -38,8 +38,9 @@ typedef struct tt_trace {
     void *ctx;
 } tt_trace;
 
-/* A step may have many rows, so that an expert is read once for all of them. What the layers hand on
- * stands in buffers of all rows; mixers and MLPs walk over spans of so many, which bounds theirs. */
+/* A step may have many rows, so that an expert is read once for all of them. What the layers hand
+ * on stands in buffers of all rows; mixers and MLPs walk over spans of so many, which bounds
+ * theirs. */
 #define TT_SPAN_ROWS 512u
 
 /* The buffers of the page, X(type, name, width). Those of all rows: h residual, x normed input, y
