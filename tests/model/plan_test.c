@@ -229,7 +229,7 @@ static void more_memory_is_never_fewer_slots_or_rows(void **state)
     o.ram_budget = 0;
     tt_plan most = plan_ok(roomy, &o, PLENTY);
     assert_int_equal(most.prefill_chunk, 1024);
-    for (uint64_t b = least.total - 8192; b < most.total + 20 * TT_MIB;
+    for (uint64_t b = least.total - 8192; b < most.total + 8 * most.scratch;
          b += (most.total - least.total) / 2777) {
         o.ram_budget = b;
         tt_status st = tt_plan_make(roomy, &o, PLENTY, &p, &err);
