@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/mem.h"
 #include "model/model.h"
 
@@ -228,11 +229,33 @@ static void keep_guesses(tt_step *s, tt_moe *m, uint32_t layer)
     }
 }
 
+/* ---- the time that a layer's experts take, the shared one included ---- */
+
+static void stage_begins(const tt_step *s)
+{
+    if (s->model->times != NULL)
+        s->model->times->began = tt_now();
+}
+
+static void stage_ends(const tt_step *s, uint32_t layer)
+{
+    tt_stage_times *t = s->model->times;
+    if (t == NULL)
+        return;
+    double spent = tt_now() - t->began;
+    t->moe += spent;
+    t->moe_layer[layer] += spent;
+    t->layers++;
+}
+
+/* ---- asking ---- */
+
 void tt_moe_ask(tt_step *s, uint32_t layer)
 {
     tt_moe *m = &s->model->moe;
     if (s->status != TT_OK)
         return;
+    stage_begins(s);
     group(m, s);
     if (s->prefill) {
         keep_guesses(s, m, layer);
@@ -430,4 +453,5 @@ void tt_moe_run(tt_step *s, float *acc, const float *x, uint32_t layer)
     }
     if (s->status != TT_OK)
         release_all(m);
+    stage_ends(s, layer);
 }

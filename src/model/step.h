@@ -38,6 +38,14 @@ typedef struct tt_trace {
     void *ctx;
 } tt_trace;
 
+/* Where the time of steps goes, summed. Measured when a model is given one (model.h). */
+typedef struct tt_stage_times {
+    double moe;      /* seconds from a layer's picks to its experts' sum, shared expert included */
+    uint64_t layers; /* MoE stages in it */
+    double moe_layer[TT_MAX_LAYERS]; /* the same by layer */
+    double began;
+} tt_stage_times;
+
 /* A step may have many rows, so that an expert is read once for all of them. What the layers hand
  * on stands in buffers of all rows; mixers and MLPs walk over spans of so many, which bounds
  * theirs. */
