@@ -360,6 +360,9 @@ typedef struct tt_chat_options {
 
 /* Whether the tokenizer's directory holds a chat template. */
 TT_API bool tt_tokenizer_has_template(const tt_tokenizer *tok);
+/* Reads the template without running it: TT_ERR_TEMPLATE names the line that no conversation could
+ * get past. TT_OK when there is none. */
+TT_API TT_MUST_CHECK tt_status tt_chat_check_template(const tt_tokenizer *tok, tt_error *err);
 /* Renders messages (JSON array of {role, content, ...}) through the model's own template,
  * sandboxed. *text is allocated. TT_ERR_NOT_FOUND names the missing template file; TT_ERR_TEMPLATE
  * carries the template's own error, TT_ERR_LIMIT the limit that it passed. Arguments of tool calls
