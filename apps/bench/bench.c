@@ -114,6 +114,7 @@ int bench_open(const bench_options *o, uint32_t context, tt_model **model, tt_se
     mo.kv_bits = 4u << o->kv;
     mo.prefill_chunk = o->prefill_chunk;
     mo.expert_slots = o->slots;
+    mo.ram_budget = o->ram_budget;
     mo.verify_reads = o->verify_reads;
     mo.reader = bench_readers[o->reader];
     mo.io_depth = o->io_depth;
@@ -151,7 +152,11 @@ json_t *bench_context(const char *name, const tt_model *model)
     bench_set(obj, "kv_bits", json_integer(info.kv_bits));
     bench_set(obj, "prefill_chunk", json_integer(info.prefill_chunk));
     bench_set(obj, "reader", json_string(tt_model_get_plan(model)->reader));
-    bench_set(obj, "expert_slots", json_integer(tt_model_get_plan(model)->slots_per_layer));
+    const tt_plan *plan = tt_model_get_plan(model);
+    bench_set(obj, "expert_slots", json_integer(plan->slots_per_layer));
+    bench_set(obj, "max_context", json_integer(plan->max_context));
+    bench_set(obj, "planned_bytes", json_integer((json_int_t)plan->total));
+    bench_set(obj, "ram_budget", json_integer((json_int_t)plan->budget));
     return obj;
 }
 

@@ -23,7 +23,7 @@ typedef struct bench_options {
     int backend, level, kv; /* indexes into the words of bench.c */
     int reader;
     uint32_t threads, prefill_chunk, slots, io_depth;
-    uint64_t io_piece;
+    uint64_t io_piece, ram_budget;
     const char *expert_mirror;
     bool verify_reads, json, help, version;
 } bench_options;
@@ -47,6 +47,8 @@ enum { BENCH_KV_4, BENCH_KV_8, BENCH_KV_16, BENCH_KV_32 };
                    "tokens a prefill step, a multiple of 64"),                                     \
         TT_OPT_U32("expert-cache-slots", &(o)->slots, "N", 1, TT_MAX_EXPERTS,                      \
                    "expert slots a layer, unless given as many as fit"),                           \
+        TT_OPT_SIZE("ram-budget", &(o)->ram_budget, "SIZE", 1, UINT64_MAX / 2,                     \
+                    "memory of the whole process, unless given what the machine can spare"),       \
         TT_OPT_FLAG("verify-reads", &(o)->verify_reads,                                            \
                     "check the checksum of every expert that is read"),                            \
         TT_OPT_ENUM("reader", &(o)->reader, bench_readers, "how experts are read (auto)"),         \
