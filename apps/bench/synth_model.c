@@ -12,6 +12,9 @@
 /* All layers together add this much to an embedding of size 1: little, so that the router sees the
  * token whatever the layers did. */
 #define LAYERS_ADD 0.15f
+/* Pulls are this much wider than chances alone say: it makes up for what layers add, and for taking
+ * exactly top_k. Found by decoding: overlap and distinct experts are then the chain's. */
+#define PULL_WIDER 1.02f
 
 /* ---- presets ---- */
 
@@ -321,7 +324,7 @@ static void to_pulls(float *chance, uint32_t n, uint32_t top_k)
             high = mid;
     }
     for (uint32_t e = 0; e < n; e++)
-        chance[e] = (float)probit(-expm1(-low * chance[e]));
+        chance[e] = PULL_WIDER * (float)probit(-expm1(-low * chance[e]));
 }
 
 static tt_status make_routing(synth_model *m, tt_error *err)
