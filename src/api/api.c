@@ -2,7 +2,6 @@
  * model. */
 #include <string.h>
 
-#include "base/machine.h"
 #include "model/expert_reader.h"
 #include "model/model.h"
 
@@ -50,7 +49,7 @@ tt_status tt_model_plan(const char *path, const tt_model_options *opts, tt_plan 
     if (st == TT_OK)
         st = plan_backend(o, in, &names, err);
     if (st == TT_OK) {
-        st = tt_plan_make(in, o, tt_machine_memory_available(), &p, err);
+        st = tt_plan_make(in, o, tt_plan_available(in, o), &p, err);
         memcpy(p.backend, names.backend, sizeof p.backend);
         memcpy(p.cpu_level, names.cpu_level, sizeof p.cpu_level);
         if (st == TT_OK)

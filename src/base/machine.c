@@ -146,6 +146,13 @@ uint64_t tt_machine_memory_available(void)
     return tt_machine_memory_available_at("");
 }
 
+uint64_t tt_machine_own_memory(void)
+{
+    uint64_t own = 0;
+    (void)tt_machine_line_value("/proc/self/status", "RssAnon", &own);
+    return own;
+}
+
 uint64_t tt_machine_peak_rss(void)
 {
     uint64_t peak = 0;

@@ -48,14 +48,21 @@ static tt_status count_places(measure *m, const char *const *paths, tt_error *er
     return TT_OK;
 }
 
-static tt_status take_memory(measure *m, tt_error *err)
+/* As many reads as keep depth and pieces busy. */
+static uint32_t window_of(const tt_reader_options *ro, uint64_t bytes)
 {
-    uint64_t depth = m->o->reader.depth > 0 ? m->o->reader.depth : TT_IO_DEPTH;
-    uint64_t piece = m->o->reader.piece_bytes > 0 ? m->o->reader.piece_bytes : TT_IO_PIECE;
-    uint64_t bytes = m->o->read_bytes, most = TT_MEASURE_MEMORY / bytes;
+    uint64_t depth = ro->depth > 0 ? ro->depth : TT_IO_DEPTH;
+    uint64_t piece = ro->piece_bytes > 0 ? ro->piece_bytes : TT_IO_PIECE;
+    uint64_t most = TT_MEASURE_MEMORY / bytes;
     uint64_t window = (depth * piece + bytes - 1) / bytes + 1;
     window = window > most ? most : window;
-    m->window = window > 0 ? (uint32_t)window : 1;
+    return window > 0 ? (uint32_t)window : 1;
+}
+
+static tt_status take_memory(measure *m, tt_error *err)
+{
+    uint64_t bytes = m->o->read_bytes;
+    m->window = window_of(&m->o->reader, bytes);
     m->rd = calloc(m->window, sizeof *m->rd);
     if (m->rd == NULL)
         return tt_fail(err, TT_ERR_NOMEM, "out of memory for %u reads", m->window);
@@ -273,6 +280,18 @@ static const struct {
 #define POOL_THREADS 16u  /* depth beyond what a pool makes of it is the same again */
 #define WORTH        1.04 /* how much faster more in flight has to be */
 
+uint64_t tt_probe_memory(uint64_t read_bytes)
+{
+    uint64_t most = 0;
+    for (uint32_t i = 0; read_bytes > 0 && i < CANDIDATES; i++) {
+        tt_reader_options ro = {.depth = candidates[i].depth,
+                                .piece_bytes = candidates[i].piece_bytes};
+        uint64_t bytes = window_of(&ro, read_bytes) * read_bytes;
+        most = bytes > most ? bytes : most;
+    }
+    return most + 2 * TT_MIB; /* the reader's own, and the kernel's pages to describe it all */
+}
+
 typedef struct tally {
     double bytes, seconds;
 } tally;
@@ -350,7 +369,12 @@ tt_status tt_reader_probe(const tt_probe_options *o, tt_probe *out, tt_error *er
     }
     TT_TRY(name_device(o->paths[0], p.device, err));
     snprintf(p.reader, sizeof p.reader, "%s", kinds[o->kind]);
-    if (o->cache_file == NULL || !look_up(o->cache_file, &p)) {
+    bool known = o->cache_file != NULL && look_up(o->cache_file, &p);
+    if (!known && o->memory > 0 && o->memory < tt_probe_memory(o->read_bytes)) {
+        *out = (tt_probe){.note = "the budget leaves no memory for it"};
+        return TT_OK;
+    }
+    if (!known) {
         tt_error e = {0};
         p.reader[0] = '\0';
         TT_TRY(measure_all(o, &p, err));

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "base/machine.h"
 #include "model/expert_reader.h"
 #include "model/forward.h"
 
@@ -75,7 +74,7 @@ tt_status tt_model_open(const char *path, const tt_model_options *opts, tt_progr
     TT_GOTO(tt_install_open(path, 0, progress, ctx, &m->install, err), fail);
     TT_GOTO(tt_weights_check(m->install, err), fail);
     TT_GOTO(tt_plan_arch(m->install, o, &m->arch, err), fail);
-    TT_GOTO(tt_plan_make(m->install, o, tt_machine_memory_available(), &m->plan, err), fail);
+    TT_GOTO(tt_plan_make(m->install, o, tt_plan_available(m->install, o), &m->plan, err), fail);
     TT_GOTO(make_backend(m, o, err), fail);
     make_key(m);
     tt_rope_init(&m->rope, &m->arch);

@@ -16,6 +16,7 @@
 
 #define DEFAULT_CONTEXT 32768u
 #define CHUNK_MAX       8192u
+#define READER_THREADS  16u /* the most that a pool starts by itself */
 #define MIB(x)          ((double)(x) / (double)TT_MIB)
 
 /* What a plan is made for. */
@@ -24,6 +25,7 @@ typedef struct plan_for {
     const tt_model_options *options;
     const tt_expert_layout *layout; /* NULL for dense models */
     uint32_t fewest;                /* slots a layer: those asked for, or top-k */
+    uint64_t fixed;                 /* of the program, but for what grows with the rest */
 } plan_for;
 
 tt_status tt_plan_arch(const tt_install *in, const tt_model_options *o, tt_arch *arch,
@@ -100,23 +102,47 @@ static uint64_t size_of(const tt_install *in, const char *rel)
 }
 
 /* Program and libraries with what a conversation takes, stacks as far as they are touched, the
- * tables of the install, and the tokenizer. Measured (tests/model/plan_rss_test.c holds it to
- * that): 7 MiB resident for a bare program, 10 for the command line, 17 KiB a thread; opening a
- * tokenizer takes 3.1 times its file, the tree of a manifest about 8 times. */
+ * tables of the install, and the tokenizer; their files in the page cache, where they stay after
+ * they were read. Measured (tests/model/plan_rss_test.c and tests/long/budget_cgroup.sh hold it to
+ * that): 7 MiB resident for a bare program, 10 for the command line, 12 for the files of program
+ * and libraries when nobody else has them open, 17 KiB a thread; opening a tokenizer takes 3.1
+ * times its file, the tree of a manifest about 8 times. */
 static uint64_t fixed_cost(const tt_install *in, uint32_t threads)
 {
     const tt_arch *a = tt_install_arch(in);
-    uint64_t checksums = (uint64_t)a->n_experts * (a->n_layers + a->n_mtp_layers) * 4;
-    return 14 * TT_MIB + threads * (64 * TT_KIB) +
-           7 * size_of(in, TT_TOKENIZER_DIR "/tokenizer.json") / 2 +
-           10 * size_of(in, TT_MANIFEST_NAME) + 2 * tt_install_index(in)->index_bytes +
-           2 * checksums;
+    uint64_t keys = (uint64_t)a->n_experts * (a->n_layers + a->n_mtp_layers);
+    uint64_t checksums = keys * 4, heat = 2 * keys * 4;
+    return 18 * TT_MIB + (threads + READER_THREADS) * (64 * TT_KIB) +
+           9 * size_of(in, TT_TOKENIZER_DIR "/tokenizer.json") / 2 +
+           11 * size_of(in, TT_MANIFEST_NAME) + 3 * tt_install_index(in)->index_bytes +
+           3 * checksums + heat;
+}
+
+/* What the kernel takes to map our memory, 8 bytes a page of 4 KiB, and to keep slots registered
+ * for reads, 16 bytes a page where it finds no larger ones. */
+static uint64_t kernel_cost(const tt_plan *p)
+{
+    uint64_t mapped = p->weights + p->expert_slots + p->kv + p->state + p->scratch;
+    return mapped / 512 + p->expert_slots / 256;
+}
+
+static uint32_t threads_of(const tt_model_options *o)
+{
+    uint32_t threads = o->threads > 0 ? o->threads : tt_physical_cores();
+    return threads > TT_MAX_THREADS ? TT_MAX_THREADS : threads;
+}
+
+uint64_t tt_plan_available(const tt_install *in, const tt_model_options *o)
+{
+    uint64_t spare = tt_machine_memory_available(), own = tt_machine_own_memory(),
+             most = fixed_cost(in, threads_of(o));
+    own = own < most ? own : most;
+    return spare < UINT64_MAX - own ? spare + own : spare;
 }
 
 static void describe(tt_plan *p, const tt_install *in, const tt_model_options *o, const tt_arch *a)
 {
-    uint32_t threads = o->threads > 0 ? o->threads : tt_physical_cores();
-    p->threads = threads > TT_MAX_THREADS ? TT_MAX_THREADS : threads;
+    p->threads = threads_of(o);
     p->kv_bits = o->kv_bits;
     p->n_layers = a->n_layers;
     p->n_moe_layers = tt_arch_is_moe(a) ? a->n_layers : 0;
@@ -164,6 +190,7 @@ static void add_up(tt_plan *p, const plan_for *f, uint32_t chunk, uint32_t slots
     p->expert_slots = slots_cost(p, f->layout, slots);
     p->scratch = tt_scratch_cost(f->arch, chunk) + tt_moe_cost(f->arch, chunk) +
                  tt_backend_cost(p->threads, &limits);
+    p->fixed = f->fixed + kernel_cost(p);
     p->total = p->weights + p->expert_slots + p->kv + p->state + p->scratch + p->fixed;
 }
 
@@ -262,6 +289,13 @@ static uint32_t fewest_slots(const plan_for *f)
     return asked < f->layout->n_experts ? asked : f->layout->n_experts;
 }
 
+/* What a default budget leaves to others: a sixteenth, and 256 MiB where that is not much. */
+static uint64_t headroom(uint64_t available)
+{
+    uint64_t least = available / 8 < 256 * TT_MIB ? available / 8 : 256 * TT_MIB;
+    return available / 16 > least ? available / 16 : least;
+}
+
 tt_status tt_plan_make(const tt_install *in, const tt_model_options *o, uint64_t available,
                        tt_plan *plan, tt_error *err)
 {
@@ -274,15 +308,14 @@ tt_status tt_plan_make(const tt_install *in, const tt_model_options *o, uint64_t
     TT_TRY(check_slots(&f, err));
     f.fewest = fewest_slots(&f);
     describe(&p, in, o, &a);
-    uint64_t headroom = available / 16 > 256 * TT_MIB ? available / 16 : 256 * TT_MIB;
     p.machine_available = available;
     p.budget_given = o->ram_budget > 0;
-    p.budget = p.budget_given ? o->ram_budget : available > headroom ? available - headroom : 0;
+    p.budget = p.budget_given ? o->ram_budget : available - headroom(available);
     p.weights = tt_weights_cost(in);
     p.kv = (uint64_t)p.max_context * tt_kv_token_bytes(&a, o->kv_bits);
     p.state = 2 * tt_recurrent_bytes(&a) + (uint64_t)a.vocab_size * sizeof(float) * 2 +
               (uint64_t)p.max_context * sizeof(uint32_t);
-    p.fixed = fixed_cost(in, p.threads);
+    f.fixed = fixed_cost(in, p.threads);
     /* A budget cannot be kept with memory that is not there. */
     uint64_t limit = p.budget < available ? p.budget : available;
     choose(&p, &f, limit);
