@@ -75,7 +75,8 @@ static tt_status run_once(speed_run *r, double *rate, tt_error *err)
 {
     TT_TRY(tt_session_rewind(r->session, 0, err));
     double begin = tt_now(), spent;
-    TT_TRY(tt_session_sync(r->session, r->prompt, r->prompt_tokens, NULL, NULL, err));
+    const tt_prefill_options po = {.go_on = bench_goes_on};
+    TT_TRY(tt_session_sync(r->session, r->prompt, r->prompt_tokens, &po, NULL, err));
     spent = tt_now() - begin;
     if (!r->decode) {
         *rate = r->prompt_tokens / spent;
@@ -83,6 +84,8 @@ static tt_status run_once(speed_run *r, double *rate, tt_error *err)
     }
     spent = 0;
     for (uint32_t i = 0; i < r->tokens; i++) {
+        if (!bench_goes_on(NULL))
+            return tt_fail(err, TT_ERR_ABORTED, "stopped");
         uint32_t id = likeliest(r, tt_session_logits(r->session));
         begin = tt_now();
         TT_TRY(tt_session_decode(r->session, id, err));
@@ -156,8 +159,12 @@ static int measure(speed_run *r)
 
 int bench_decode(int argc, char **argv)
 {
-    speed_run r = {
-        .o.kv = BENCH_KV_8, .decode = true, .prompt_tokens = 16, .tokens = 64, .repeat = 3};
+    speed_run r = {.o.kv = BENCH_KV_8,
+                   .o.context_flag = "--prompt-tokens and --tokens",
+                   .decode = true,
+                   .prompt_tokens = 16,
+                   .tokens = 64,
+                   .repeat = 3};
     tt_arg table[] = {
         BENCH_MODEL_ROWS(&r.o, "(8)"),
         TT_OPT_HEADING("Decode:"),
@@ -175,7 +182,8 @@ int bench_decode(int argc, char **argv)
 
 int bench_prefill(int argc, char **argv)
 {
-    speed_run r = {.o.kv = BENCH_KV_8, .prompt_tokens = 512, .repeat = 3};
+    speed_run r = {
+        .o.kv = BENCH_KV_8, .o.context_flag = "--tokens", .prompt_tokens = 512, .repeat = 3};
     tt_arg table[] = {
         BENCH_MODEL_ROWS(&r.o, "(8)"),
         TT_OPT_HEADING("Prefill:"),

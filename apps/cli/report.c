@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/limits.h"
 #include "base/machine.h"
+#include "cli/interrupt.h"
 #include "cli/text_out.h"
 
 #define DIGITS 6 /* of the numbers in JSON */
@@ -202,7 +203,7 @@ tt_status tt_report_plan(const tt_engine *e, const tt_error *refused, tt_error *
 void tt_report_finish(const tt_engine *e, const tt_answer *a)
 {
     if (a->finish == TT_FINISH_INTERRUPTED)
-        tt_out_notice("interrupted");
+        tt_out_notice("%s", tt_interrupt_words());
     else if (a->context_full)
         tt_out_notice("the context of %u tokens is full, so the answer ends here",
                       e->plan.max_context);

@@ -119,7 +119,7 @@ void tt_forward_qwen3_5(tt_step *s)
     tt_rope_rows(&s->model->rope, s->s->cosine, s->s->sine, s->pos0, s->T);
     OP(embed, s->s->h, &w->embed, s->tokens, s->T); /* [T, H] */
     tt_mark(s, TT_STAGE_EMBED, 0, s->arch->hidden_size, s->s->h);
-    for (uint32_t l = 0; l < s->arch->n_layers && s->status == TT_OK; l++)
+    for (uint32_t l = 0; l < s->arch->n_layers && tt_step_goes_on(s); l++)
         layer(s, &w->layer[l], l);
 }
 

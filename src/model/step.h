@@ -101,11 +101,21 @@ typedef struct tt_step {
     tt_recurrent *recurrent;
     const uint32_t *tokens; /* [T] */
     uint32_t pos0, T;
-    bool prefill;          /* chunked delta rule; false: row after row */
-    const tt_trace *trace; /* may be NULL */
-    tt_status status;      /* first failure */
+    bool prefill;             /* chunked delta rule; false: row after row */
+    const tt_trace *trace;    /* may be NULL */
+    bool (*go_on)(void *ctx); /* asked before every layer; NULL: yes */
+    void *go_on_ctx;
+    tt_status status; /* first failure */
     tt_error *err;
 } tt_step;
+
+/* Whether the next layer is to be computed. */
+static inline bool tt_step_goes_on(tt_step *s)
+{
+    if (s->status == TT_OK && s->go_on != NULL && !s->go_on(s->go_on_ctx))
+        s->status = tt_fail(s->err, TT_ERR_ABORTED, "stopped at position %u", s->pos0);
+    return s->status == TT_OK;
+}
 
 static inline void tt_mark(const tt_step *s, tt_stage stage, uint32_t layer, uint32_t cols,
                            const void *data)

@@ -186,6 +186,10 @@ static tt_status prefill_chunk(tt_session *s, const uint32_t *ids, uint32_t T, b
 {
     TT_TRY(tt_kv_cache_grow(&s->kv, s->n + T, err));
     tt_step step = make_step(s, ids, T, true, err);
+    if (o != NULL) {
+        step.go_on = o->go_on;
+        step.go_on_ctx = o->go_on_ctx;
+    }
     tt_model_forward(&step);
     tt_status st = step.status;
     if (st == TT_OK && o != NULL && o->logits != NULL)
@@ -224,8 +228,8 @@ static tt_status check_ids(const tt_session *s, const uint32_t *ids, size_t n, t
     if (n > s->model->plan.max_context)
         return tt_fail(
             err, TT_ERR_CONTEXT,
-            "the prompt has %zu tokens, the context is %u: shorten it or raise the maximum context",
-            n, s->model->plan.max_context);
+            "the prompt has %zu tokens, the context is %u: shorten it or raise max_context", n,
+            s->model->plan.max_context);
     for (size_t i = 0; i < n; i++)
         if (ids[i] >= s->model->arch.vocab_size)
             return tt_fail(err, TT_ERR_INVALID, "token %zu is %u, the vocabulary has %u entries", i,
