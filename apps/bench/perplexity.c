@@ -99,7 +99,8 @@ int bench_perplexity(int argc, char **argv)
                       .required = true),
         TT_OPT_U32("window", &r.window, "N", 1, TT_MAX_CONTEXT,
                    "tokens a window; each starts with fresh state (required)", .required = true),
-        TT_OPT_U32("tokens", &r.tokens, "N", 2, UINT32_MAX, "only the first N tokens of the text"),
+        /* No text has more tokens than bytes. */
+        TT_OPT_U32("tokens", &r.tokens, "N", 2, MOST_TEXT, "only the first N tokens of the text"),
         BENCH_OTHER_ROWS(&r.o),
         TT_OPT_END,
     };

@@ -189,6 +189,9 @@ static int run(tt_engine *e)
         return run_plan(e);
     if (tt_engine_plan(e, &err) != TT_OK || tt_engine_text(e, &err) != TT_OK)
         return fail(&err);
+    if (e->o->load.expert_slots > e->plan.experts_per_layer)
+        tt_out_notice("--expert-cache-slots %u is cut to the %u experts of a layer",
+                      e->o->load.expert_slots, e->plan.experts_per_layer);
     if (!e->chat && !e->o->raw)
         tt_out_notice("the install has no chat template: the prompt is continued as it stands");
     return e->o->interactive ? run_dialogue(e) : run_once(e);

@@ -190,6 +190,16 @@ for words in "2048 tokens" "KV 4 bits" "1 threads" "7 a layer of 32" "yarn:2" "p
     "reader buffered, 9 threads, pieces of 64 KiB" "top-k 9" "temperature 0.7" "seed 3"; do
     expect_out "$words"
 done
+# More slots than experts are good for nothing, and that is told.
+run "$cli" --model "$model" --plan --expert-cache-slots 33
+expect_rc 0
+expect_out "32 a layer of 32"
+expect_out "33 asked (--expert-cache-slots), a layer has 32"
+run "$cli" --model "$model" --plan --expert-cache-slots 32
+expect_no_out "asked"
+run "$cli" --model "$model" --raw --prompt hi --max-new 1 --expert-cache-slots 33
+expect_rc 0
+expect_err "--expert-cache-slots 33 is cut to the 32 experts of a layer"
 # A mirror is part of the plan, and one that is none is refused by name.
 cp -r "$model/packed_experts" "$TMPDIR/second"
 run "$cli" --model "$model" --plan --expert-mirror "$TMPDIR/second"
