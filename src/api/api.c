@@ -1,5 +1,6 @@
 /* The parts of the public header that no room owns: defaults, plan and questions about an opened
  * model. */
+#include <stdio.h>
 #include <string.h>
 
 #include "model/expert_reader.h"
@@ -7,7 +8,7 @@
 
 void tt_model_options_default(tt_model_options *o)
 {
-    *o = (tt_model_options){.kv_bits = 8};
+    *o = (tt_model_options){.kv_bits = 8, .warm_seconds = TT_WARM_AUTO, .governor = true};
 }
 
 /* Names the backend and level that an open with these options would get. */
@@ -31,8 +32,11 @@ static tt_status plan_reader(const tt_model_options *o, const tt_install *in, tt
     tt_reader *r = NULL;
     if (p->n_moe_layers == 0)
         return TT_OK;
+    tt_heat heat = {0};
     TT_TRY(tt_expert_reader_open(in, o, p, &r, err));
     tt_reader_close(&r);
+    TT_TRY(tt_heat_open(&heat, in, o, p, err));
+    tt_heat_close(&heat);
     return TT_OK;
 }
 
@@ -106,4 +110,9 @@ void tt_model_get_stats(const tt_model *m, tt_model_stats *out)
     out->expert_evictions = c.evictions;
     out->expert_bytes_read = c.bytes_read;
     out->expert_wait_seconds = c.wait_seconds;
+    out->expert_slots = c.slots_total;
+    out->slabs = c.slabs;
+    out->slabs_retired = c.slabs_retired;
+    out->warm_bytes = c.warm_bytes;
+    snprintf(out->pressure, sizeof out->pressure, "%s", m->governor.cause);
 }

@@ -20,8 +20,8 @@ TT_MUST_CHECK tt_status tt_plan_arch(const tt_install *in, const tt_model_option
                                      tt_error *err);
 /* What the backend must be ready for. */
 tt_backend_limits tt_plan_backend_limits(const tt_arch *arch);
-/* Bytes that the machine has for a model: what it can spare, and what this process has taken already
- * of what the plan counts as its own. */
+/* Bytes that the machine has for a model: what it can spare, and what this process has taken
+ * already of what the plan counts as its own. */
 uint64_t tt_plan_available(const tt_install *in, const tt_model_options *o);
 /* `available`: as above. */
 TT_MUST_CHECK tt_status tt_plan_make(const tt_install *in, const tt_model_options *o,

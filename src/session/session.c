@@ -184,6 +184,7 @@ static tt_status give_logits(tt_step *step, const tt_prefill_options *o, tt_erro
 static tt_status prefill_chunk(tt_session *s, const uint32_t *ids, uint32_t T, bool last,
                                const tt_prefill_options *o, tt_error *err)
 {
+    tt_model_tick(s->model);
     TT_TRY(tt_kv_cache_grow(&s->kv, s->n + T, err));
     tt_step step = make_step(s, ids, T, true, err);
     tt_model_forward(&step);
@@ -276,6 +277,7 @@ tt_status tt_session_decode(tt_session *s, uint32_t id, tt_error *err)
         return tt_fail(err, TT_ERR_CONTEXT, "the context of %u tokens is full",
                        s->model->plan.max_context);
     TT_TRY(check_ids(s, &id, 1, err));
+    tt_model_tick(s->model);
     TT_TRY(tt_kv_cache_grow(&s->kv, s->n + 1, err));
     tt_step step = make_step(s, &id, 1, false, err);
     tt_model_forward(&step);
