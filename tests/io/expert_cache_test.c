@@ -1266,31 +1266,15 @@ static void forgetful(tt_expert_cache_options *o)
     o->half_life = 0.5;
 }
 
-static void use(rig *r, uint32_t layer, uint32_t expert, unsigned times)
-{
-    uint32_t slot, generation;
-    bool hit;
-    tt_expert_lease l = {.layer = layer,
-                         .n = 1,
-                         .expert = &expert,
-                         .slot = &slot,
-                         .generation = &generation,
-                         .hit = &hit};
-    for (unsigned i = 0; i < times; i++) {
-        const void *bytes;
-        assert_int_equal(tt_expert_cache_ask(r->cache, &l, NULL), TT_OK);
-        assert_int_equal(tt_expert_cache_wait(r->cache, &l, 0, TT_EXPERT_ALL, &bytes, NULL), TT_OK);
-        tt_expert_cache_release(r->cache, &l);
-    }
-}
-
 /* A policy may forget within a token; what a profile keeps is remembered for hundreds. */
 static void heat_is_remembered_longer_than_the_policy_does(void **state)
 {
     float heat[LAYERS * EXPERTS];
     rig r = open_as(NULL, forgetful);
-    use(&r, 0, 1, 240); /* of the 1/6 token that an ask of one is: forty tokens */
-    use(&r, 1, 2, 60);
+    for (unsigned i = 0; i < 240; i++)
+        use(&r, 0, 1); /* of the 1/6 token that an ask of one is: forty tokens */
+    for (unsigned i = 0; i < 60; i++)
+        use(&r, 1, 2);
     assert_int_equal(tt_expert_cache_get_heat(r.cache, heat, NULL), TT_OK);
     assert_true(heat[1] > heat[EXPERTS + 2] + 1.5f);
     assert_true(heat[1] < heat[EXPERTS + 2] + 2.5f); /* four times as often: two */
