@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "model/expert_reader.h"
+#include "model/forecast.h"
 #include "model/model.h"
 
 void tt_model_options_default(tt_model_options *o)
@@ -25,17 +25,14 @@ static tt_status plan_backend(const tt_model_options *o, const tt_install *in, t
     return TT_OK;
 }
 
-/* Opens the reader that an open would get, and closes it. */
-static tt_status plan_reader(const tt_model_options *o, const tt_install *in, tt_plan *p,
-                             tt_error *err)
+/* Reader and heat profile that an open would get, and what to expect of them. */
+static tt_status plan_outlook(const tt_model_options *o, const tt_install *in, bool measure,
+                              tt_plan *p, tt_error *err)
 {
     tt_reader *r = NULL;
-    if (p->n_moe_layers == 0)
-        return TT_OK;
     tt_heat heat = {0};
-    TT_TRY(tt_expert_reader_open(in, o, p, &r, err));
+    TT_TRY(tt_forecast_open(in, o, measure, p, &r, &heat, err));
     tt_reader_close(&r);
-    TT_TRY(tt_heat_open(&heat, in, o, p, err));
     tt_heat_close(&heat);
     return TT_OK;
 }
@@ -57,9 +54,9 @@ tt_status tt_model_plan(const char *path, const tt_model_options *opts, tt_plan 
         memcpy(p.backend, names.backend, sizeof p.backend);
         memcpy(p.cpu_level, names.cpu_level, sizeof p.cpu_level);
         if (st == TT_OK)
-            st = plan_reader(o, in, &p, err);
+            st = plan_outlook(o, in, true, &p, err);
         else if (st == TT_ERR_BUDGET)
-            (void)!plan_reader(o, in, &p, NULL);
+            (void)!plan_outlook(o, in, false, &p, NULL);
         if (st == TT_OK || st == TT_ERR_BUDGET)
             *plan = p;
     }

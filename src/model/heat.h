@@ -5,8 +5,8 @@
  * Not here:  the file's format (io/heat_profile.h), heat and warming (io/expert_cache.h).
  * Laws:      (1) nothing fails for a profile: what is wrong with one is told in the plan;  (2) a
  *            profile is of one manifest: another model's, or that of other bits, is refused;
- *            (3) warm or cold, results are the same bytes;  (4) a run that used no expert leaves
- * the file alone.
+ *            (3) warm or cold, results are the same bytes;  (4) a run without experts used leaves
+ *            the file alone.
  * Threads:   one at a time.
  */
 #ifndef TT_MODEL_HEAT_H

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "model/expert_reader.h"
+#include "model/forecast.h"
 #include "model/forward.h"
 
 /* Seconds until tt_model_idle wants to be called again. */
@@ -57,7 +57,6 @@ static tt_status make_cache(tt_model *m, const tt_model_options *o, tt_error *er
 {
     const tt_expert_layout *layout = tt_install_expert_layout(m->install);
     uint32_t L = m->plan.n_moe_layers, E = layout->n_experts;
-    TT_TRY(tt_expert_reader_open(m->install, o, &m->plan, &m->reader, err));
     if (o->verify_reads) {
         m->crc = malloc((size_t)L * E * sizeof *m->crc);
         if (m->crc == NULL)
@@ -75,7 +74,6 @@ static tt_status make_cache(tt_model *m, const tt_model_options *o, tt_error *er
                                   .crc = m->crc};
     TT_TRY(tt_expert_cache_create(&co, &m->cache, err));
     TT_TRY(tt_governor_init(&m->governor, &m->plan, m->cache, err));
-    TT_TRY(tt_heat_open(&m->heat, m->install, o, &m->plan, err));
     tt_heat_use(&m->heat, m->cache, &m->plan);
     return tt_moe_init(&m->moe, &m->arch, m->plan.prefill_chunk, m->cache, layout, err);
 }
@@ -106,6 +104,7 @@ tt_status tt_model_open(const char *path, const tt_model_options *opts, tt_progr
     make_key(m);
     tt_rope_init(&m->rope, &m->arch);
     TT_GOTO(tt_scratch_init(&m->scratch, &m->arch, m->plan.prefill_chunk, err), fail);
+    TT_GOTO(tt_forecast_open(m->install, o, false, &m->plan, &m->reader, &m->heat, err), fail);
     if (tt_arch_is_moe(&m->arch))
         TT_GOTO(make_cache(m, o, err), fail);
     TT_GOTO(tt_weights_load(&m->weights, m->install, m->be->pool, progress, ctx, err), fail);

@@ -242,6 +242,13 @@ static void choose(tt_plan *p, const plan_for *f, uint64_t limit)
     add_up(p, f, chunk, slots);
 }
 
+uint64_t tt_plan_spare(const tt_plan *p)
+{
+    uint64_t limit = p->budget < p->machine_available ? p->budget : p->machine_available,
+             taken = p->fixed + p->scratch;
+    return limit > taken ? limit - taken : 1;
+}
+
 static tt_status refuse(const tt_plan *p, const plan_for *f, tt_error *err)
 {
     char slots[96] = "";
