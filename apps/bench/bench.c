@@ -25,6 +25,8 @@ static const command commands[] = {
     {"perplexity", bench_perplexity, "nats per token of a text, in windows"},
     {"decode", bench_decode, "tokens a second, one after the other"},
     {"prefill", bench_prefill, "tokens a second of a prompt"},
+    {"replay", bench_replay, "a trace of decode or prefill against cache policies and sizes"},
+    {"synth", bench_synth, "writes a model of random weights in a published geometry"},
     {"io", bench_io, "bytes a second of the disk, by reader, depth and piece size"},
 };
 
@@ -64,7 +66,7 @@ static int print_version(void)
 
 static int print_commands(void)
 {
-    printf("Usage: " PROGRAM " COMMAND --model DIR [OPTION...]\n\n"
+    printf("Usage: " PROGRAM " COMMAND [OPTION...]\n\n"
            "Measures an install.\n\nCommands:\n");
     for (size_t i = 0; i < N_COMMANDS; i++)
         printf("  %-12s %s\n", commands[i].name, commands[i].purpose);
@@ -87,8 +89,8 @@ int bench_parse(const char *name, const char *purpose, tt_arg *table, bench_opti
         tt_args_help(table, &text);
         tt_status st = tt_buf_status(&text, &err);
         if (st == TT_OK)
-            printf("Usage: " PROGRAM " %s --model DIR [OPTION...]\n\n%s\n\n%s", name, purpose,
-                   text.data);
+            printf("Usage: " PROGRAM " %s%s [OPTION...]\n\n%s\n\n%s", name,
+                   strstr(text.data, "--model") != NULL ? " --model DIR" : "", purpose, text.data);
         tt_buf_free(&text);
         return st == TT_OK ? end_of_output() : bench_fail(&err);
     }
@@ -112,6 +114,7 @@ int bench_open(const bench_options *o, uint32_t context, tt_model **model, tt_se
     mo.kv_bits = 4u << o->kv;
     mo.prefill_chunk = o->prefill_chunk;
     mo.expert_slots = o->slots;
+    mo.ram_budget = o->ram_budget;
     mo.verify_reads = o->verify_reads;
     mo.reader = bench_readers[o->reader];
     mo.io_depth = o->io_depth;
@@ -121,7 +124,7 @@ int bench_open(const bench_options *o, uint32_t context, tt_model **model, tt_se
     tt_status st = tt_model_open(o->model, &mo, NULL, NULL, &m, &err);
     if (st != TT_OK) /* an option that this model cannot take is wrong usage */
         return st == TT_ERR_INVALID ? bench_usage(&err) : bench_fail(&err);
-    if (tt_session_create(m, session, &err) != TT_OK) {
+    if (session != NULL && tt_session_create(m, session, &err) != TT_OK) {
         tt_model_close(&m);
         return bench_fail(&err);
     }
@@ -149,7 +152,11 @@ json_t *bench_context(const char *name, const tt_model *model)
     bench_set(obj, "kv_bits", json_integer(info.kv_bits));
     bench_set(obj, "prefill_chunk", json_integer(info.prefill_chunk));
     bench_set(obj, "reader", json_string(tt_model_get_plan(model)->reader));
-    bench_set(obj, "expert_slots", json_integer(tt_model_get_plan(model)->slots_per_layer));
+    const tt_plan *plan = tt_model_get_plan(model);
+    bench_set(obj, "expert_slots", json_integer(plan->slots_per_layer));
+    bench_set(obj, "max_context", json_integer(plan->max_context));
+    bench_set(obj, "planned_bytes", json_integer((json_int_t)plan->total));
+    bench_set(obj, "ram_budget", json_integer((json_int_t)plan->budget));
     return obj;
 }
 

@@ -2,7 +2,8 @@
  *
  * Owns:      the model options and their defaults, opening a model from them, errors and results
  *            on their way out.
- * Not here:  the measurements (logits.c, perplexity.c, speed.c, disk.c).
+ * Not here:  the measurements (logits.c, perplexity.c, speed.c, disk.c, replay.c), models made for
+ *            them (synth.h).
  * Laws:      (1) exit codes: 0 done, 1 failed, 2 wrong usage;  (2) results go to stdout, with
  *            --json as one object on its last line; everything else goes to stderr.
  * Threads:   one.
@@ -22,7 +23,7 @@ typedef struct bench_options {
     int backend, level, kv; /* indexes into the words of bench.c */
     int reader;
     uint32_t threads, prefill_chunk, slots, io_depth;
-    uint64_t io_piece;
+    uint64_t io_piece, ram_budget;
     const char *expert_mirror;
     bool verify_reads, json, help, version;
 } bench_options;
@@ -46,6 +47,8 @@ enum { BENCH_KV_4, BENCH_KV_8, BENCH_KV_16, BENCH_KV_32 };
                    "tokens a prefill step, a multiple of 64"),                                     \
         TT_OPT_U32("expert-cache-slots", &(o)->slots, "N", 1, TT_MAX_EXPERTS,                      \
                    "expert slots a layer, unless given as many as fit"),                           \
+        TT_OPT_SIZE("ram-budget", &(o)->ram_budget, "SIZE", 1, UINT64_MAX / 2,                     \
+                    "memory of the whole process, unless given what the machine can spare"),       \
         TT_OPT_FLAG("verify-reads", &(o)->verify_reads,                                            \
                     "check the checksum of every expert that is read"),                            \
         TT_OPT_ENUM("reader", &(o)->reader, bench_readers, "how experts are read (auto)"),         \
@@ -64,8 +67,8 @@ enum { BENCH_KV_4, BENCH_KV_8, BENCH_KV_16, BENCH_KV_32 };
 /* Parses a command's arguments: BENCH_GO_ON, or the exit code when nothing is left to do. */
 int bench_parse(const char *command, const char *purpose, tt_arg *table, bench_options *o, int argc,
                 char **argv);
-/* Opens the model with room for `context` tokens and a session on it: BENCH_GO_ON or an exit code
- * with everything closed. */
+/* Opens the model with room for `context` tokens and a session on it (unless `session` is NULL):
+ * BENCH_GO_ON or an exit code with everything closed. */
 int bench_open(const bench_options *o, uint32_t context, tt_model **model, tt_session **session);
 /* Says on stderr what went wrong. */
 int bench_fail(const tt_error *err);
@@ -84,5 +87,7 @@ int bench_perplexity(int argc, char **argv);
 int bench_decode(int argc, char **argv);
 int bench_prefill(int argc, char **argv);
 int bench_io(int argc, char **argv);
+int bench_replay(int argc, char **argv);
+int bench_synth(int argc, char **argv);
 
 #endif

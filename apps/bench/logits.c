@@ -2,11 +2,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "base/json.h"
 #include "bench/bench.h"
+#include "bench/forced_ids.h"
 #include "format/safetensors.h"
-
-#define MOST_JSON (64 * TT_MIB)
 
 typedef struct logits_run {
     bench_options o;
@@ -20,30 +18,6 @@ typedef struct logits_run {
     tt_status status; /* of the writer */
     tt_error err;
 } logits_run;
-
-static tt_status read_ids(logits_run *r, tt_error *err)
-{
-    json_t *tree = NULL;
-    TT_TRY(tt_json_load(r->ids_file, MOST_JSON, &tree, err));
-    size_t n = json_array_size(tree);
-    tt_status st = TT_OK;
-    if (n == 0 || n > TT_MAX_CONTEXT)
-        st = tt_fail_at(err, TT_ERR_FORMAT, r->ids_file, -1,
-                        "must be a JSON list of 1 to %u token ids", TT_MAX_CONTEXT);
-    else if ((r->ids = calloc(n, sizeof *r->ids)) == NULL)
-        st = tt_fail_at(err, TT_ERR_NOMEM, r->ids_file, -1, "out of memory for %zu ids", n);
-    for (size_t i = 0; i < n && st == TT_OK; i++) {
-        const json_t *v = json_array_get(tree, i);
-        json_int_t id = json_integer_value(v);
-        if (!json_is_integer(v) || id < 0 || id >= TT_MAX_VOCAB)
-            st = tt_fail_at(err, TT_ERR_FORMAT, r->ids_file, -1, "entry %zu is not a token id", i);
-        else
-            r->ids[i] = (uint32_t)id;
-    }
-    r->n = n;
-    json_decref(tree);
-    return st;
-}
 
 static bool write_row(void *ctx, uint32_t position, const float *logits)
 {
@@ -90,7 +64,7 @@ int bench_logits(int argc, char **argv)
     if (rc != BENCH_GO_ON)
         return rc;
     tt_error err = {0};
-    if (read_ids(&r, &err) != TT_OK)
+    if (bench_ids_read(r.ids_file, &r.ids, &r.n, &err) != TT_OK)
         rc = bench_fail(&err);
     if (rc == BENCH_GO_ON)
         rc = bench_open(&r.o, (uint32_t)r.n, &r.model, &r.session);

@@ -7,6 +7,7 @@
 #include "repack/repack_inspect.h"
 #include "repack/repack_options.h"
 #include "repack/repack_progress.h"
+#include "repack/repack_text.h"
 #include "repack/verify.h"
 
 static int failed(const char *what, const tt_error *err)
@@ -26,11 +27,13 @@ static int install(const repack_options *o)
                             .model_id = o->model_id,
                             .policy = o->policy,
                             .overwrite = o->overwrite,
+                            .check_text = repack_check_text,
                             .threads = o->threads};
     repack_progress p;
     tt_repack_report r;
     tt_error err = {0};
     repack_progress_init(&p, "converting", o->quiet);
+    ro.check_ctx = &p.events;
     tt_status st = tt_repack_run(&ro, &p.events, &r, &err);
     repack_progress_end(&p);
     if (st != TT_OK)

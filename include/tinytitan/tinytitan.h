@@ -116,7 +116,8 @@ typedef struct tt_model_options {
     uint32_t threads;       /* 0: one a physical core */
     uint32_t max_context;   /* tokens; 0: min(the model's, 32768) */
     uint32_t kv_bits;       /* 32, 16, 8 (default), 4 */
-    uint32_t prefill_chunk; /* rows a prefill step, a multiple of 64; 0: chosen from the budget */
+    uint32_t prefill_chunk; /* prompt tokens a step, for which each expert is read once; a multiple
+                               of 64; 0: chosen from the budget */
     uint32_t
         expert_slots; /* mean number of expert slots a layer; 0: as many as the budget allows */
     uint64_t
@@ -248,7 +249,8 @@ TT_API void tt_session_close(tt_session **session);
 typedef bool (*tt_logits_fn)(void *ctx, uint32_t position, const float *logits);
 
 typedef struct tt_prefill_options {
-    tt_progress_fn progress; /* counts tokens; may be NULL; asked between chunks */
+    tt_progress_fn progress; /* counts tokens; may be NULL; asked between chunks, and between the
+                                layers of a chunk of more than 64 tokens */
     void *progress_ctx;
     tt_logits_fn logits; /* NULL: logits of the last position only */
     void *logits_ctx;
@@ -390,6 +392,9 @@ typedef struct tt_chat_options {
 
 /* Whether the tokenizer's directory holds a chat template. */
 TT_API bool tt_tokenizer_has_template(const tt_tokenizer *tok);
+/* Reads the template without running it: TT_ERR_TEMPLATE names the line that no conversation could
+ * get past. TT_OK when there is none. */
+TT_API TT_MUST_CHECK tt_status tt_chat_check_template(const tt_tokenizer *tok, tt_error *err);
 /* Renders messages (JSON array of {role, content, ...}) through the model's own template,
  * sandboxed. *text is allocated. TT_ERR_NOT_FOUND names the missing template file; TT_ERR_TEMPLATE
  * carries the template's own error, TT_ERR_LIMIT the limit that it passed. Arguments of tool calls

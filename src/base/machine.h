@@ -36,5 +36,7 @@ bool tt_machine_text(const char *path, char *text, size_t cap);
 uint64_t tt_machine_own_memory(void);
 /* Peak resident set of this process in bytes (VmHWM), 0 when unknown. */
 uint64_t tt_machine_peak_rss(void);
+/* Page faults of this process that had to read a disk. */
+uint64_t tt_machine_major_faults(void);
 
 #endif

@@ -379,6 +379,25 @@ static void note_heat(tt_expert_cache *c, const tt_expert_lease *lease)
                               lease->weight != NULL ? (double)lease->weight[i] : 1.0);
 }
 
+static void count_ask(tt_expert_cache *c, const tt_expert_lease *lease, const tt_slot_asked *a)
+{
+    uint32_t misses = lease->n - a->hits - a->joins;
+    c->stats.evictions += a->evictions;
+    if (a->guess) {
+        c->stats.guessed += misses;
+        return;
+    }
+    c->stats.asks += lease->n;
+    c->stats.hits += a->hits;
+    c->stats.joins += a->joins;
+    c->stats.misses += misses;
+    if (lease->prefill) {
+        c->stats.prefill_asks += lease->n;
+        c->stats.prefill_hits += a->hits;
+    }
+    note_heat(c, lease);
+}
+
 tt_status tt_expert_cache_ask(tt_expert_cache *c, tt_expert_lease *lease, tt_error *err)
 {
     TT_TRY(check_ask(c, lease, err));
@@ -393,16 +412,7 @@ tt_status tt_expert_cache_ask(tt_expert_cache *c, tt_expert_lease *lease, tt_err
     for (uint32_t i = 0; i < lease->n; i++)
         lease->generation[i] = c->table.slots[lease->slot[i]].generation;
     lease->number = c->leases++;
-    note_heat(c, lease);
-    c->stats.asks += lease->n;
-    c->stats.hits += a.hits;
-    c->stats.joins += a.joins;
-    c->stats.misses += lease->n - a.hits - a.joins;
-    c->stats.evictions += a.evictions;
-    if (lease->prefill) {
-        c->stats.prefill_asks += lease->n;
-        c->stats.prefill_hits += a.hits;
-    }
+    count_ask(c, lease, &a);
     record(c, &(tt_cache_event){.kind = TT_TRACE_ASK,
                                 .prefill = lease->prefill,
                                 .lease = lease->number,

@@ -46,7 +46,9 @@ typedef struct tt_expert_cache_options {
 typedef struct tt_expert_lease {
     uint32_t layer, n;
     bool prefill;         /* counted apart */
-    const float *weight;  /* [n] 1 a pick in decode, picks / rows in prefill; NULL: 1 each */
+    const float *weight;  /* [n] picks in decode, picks / rows in prefill; NULL: 1 each. All 0: a
+                             guess, which the policy learns nothing from and no counter of asks,
+                             hits, misses and joins knows; what it reads counts as guessed too */
     uint32_t *expert;     /* [n] ids as asked */
     uint32_t *slot;       /* [n] */
     uint32_t *generation; /* [n] */
@@ -64,6 +66,7 @@ typedef enum tt_expert_part {
 typedef struct tt_expert_cache_stats {
     uint64_t asks, hits, misses, joins, evictions, bytes_read, crc_failures;
     uint64_t prefill_asks, prefill_hits; /* of the above, with `prefill` */
+    uint64_t guessed;                    /* reads started on a guess; bytes_read counts theirs */
     double wait_seconds;
     uint64_t warm_reads, warm_bytes, warm_failures; /* not in misses and bytes_read */
     uint32_t slots_total;                           /* in service */

@@ -28,8 +28,7 @@ tt_status tt_governor_init(tt_governor *g, const tt_plan *plan, tt_expert_cache 
     *g = (tt_governor){.cache = cache, .expert_bytes = plan->expert_bytes, .cause = ""};
     if (!plan->governor || cache == NULL)
         return TT_OK;
-    uint32_t tokens = plan->n_moe_layers * plan->top_k;
-    g->floor = tokens > plan->slots_per_layer ? tokens : plan->slots_per_layer;
+    g->floor = plan->n_moe_layers * plan->top_k;
     tt_pressure_options o = {.interval = TT_GOVERNOR_INTERVAL, .reserve = reserve(plan)};
     TT_TRY(tt_pressure_open(&o, &g->pressure, err));
     tt_governor_set_source(g, ask_machine, g->pressure);

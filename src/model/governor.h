@@ -3,8 +3,8 @@
  * Owns:      when a slab goes and how many, how many slots stay.
  * Not here:  what pressure is (base/pressure.h), how a slab goes (io/expert_cache.h).
  * Laws:      (1) whole slabs, never single slots;  (2) never below the floor: a token's experts in
- *            every layer, and what one batch of a layer may ask for;  (3) looked at between steps,
- *            on the caller's thread, and at most once an interval;  (4) no result depends on it;
+ *            every layer;  (3) looked at between steps and between the layers of a prompt, on the
+ *            caller's thread, and at most once an interval;  (4) no result depends on it;
  *            (5) memory that the plan leaves free is not held against it: the reserve is at most
  *            half of that;  (6) a check allocates nothing.
  * Threads:   one at a time.

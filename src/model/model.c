@@ -70,6 +70,7 @@ static tt_status make_cache(tt_model *m, const tt_model_options *o, tt_error *er
                                   .slots_total = m->plan.slots_total,
                                   .stride = layout->stride,
                                   .payload_bytes = layout->payload_bytes,
+                                  .split = layout->down.words_offset,
                                   .reader = m->reader,
                                   .crc = m->crc};
     TT_TRY(tt_expert_cache_create(&co, &m->cache, err));

@@ -33,6 +33,7 @@ struct tt_model {
     tt_scratch scratch;
     char key[TT_MAX_NAME]; /* what a snapshot is bound to: manifest, backend, level, rope */
     double load_seconds;
+    tt_stage_times *times; /* the caller's; NULL: nothing is measured */
 };
 
 /* Runs the family's page on a step, and its head. */

@@ -15,7 +15,7 @@
 #include "model/weights.h"
 
 #define DEFAULT_CONTEXT 32768u
-#define CHUNK_MAX       512u
+#define CHUNK_MAX       8192u
 #define READER_THREADS  16u /* the most that a pool starts by itself */
 #define MIB(x)          ((double)(x) / (double)TT_MIB)
 
@@ -189,7 +189,7 @@ static void add_up(tt_plan *p, const plan_for *f, uint32_t chunk, uint32_t slots
     p->slots_per_layer = f->layout != NULL ? slots : 0;
     p->slots_total = p->slots_per_layer * p->n_moe_layers;
     p->expert_slots = slots_cost(p, f->layout, slots);
-    p->scratch = tt_scratch_cost(f->arch, chunk) + tt_moe_cost(f->arch, chunk, slots) +
+    p->scratch = tt_scratch_cost(f->arch, chunk) + tt_moe_cost(f->arch, chunk) +
                  tt_backend_cost(p->threads, &limits);
     p->fixed = f->fixed + kernel_cost(p);
     p->total = p->weights + p->expert_slots + p->kv + p->state + p->scratch + p->fixed;
@@ -227,16 +227,17 @@ static void choose(tt_plan *p, const plan_for *f, uint64_t limit)
 {
     const tt_model_options *o = f->options;
     uint32_t chunk = o->prefill_chunk > 0 ? o->prefill_chunk : TT_BLOCK, slots = f->fewest;
-    uint32_t largest = chunk; /* no chunk is larger than a whole context needs */
-    while (o->prefill_chunk == 0 && largest < CHUNK_MAX && largest < p->max_context)
+    /* No chunk is larger than a whole context needs; experts are what large ones are good for. */
+    uint32_t largest = chunk, most = f->layout != NULL ? CHUNK_MAX : TT_SPAN_ROWS;
+    while (o->prefill_chunk == 0 && largest < most && largest < p->max_context)
         largest *= 2;
     while (chunk < largest && memory_for_chunk(p, f, 2 * chunk) <= limit)
         chunk *= 2;
     if (o->expert_slots == 0) {
         slots = fitting_slots(p, f, chunk, limit);
         if (chunk < largest) {
-            uint32_t most = fitting_slots(p, f, 2 * chunk, memory_for_chunk(p, f, 2 * chunk));
-            slots = slots < most ? slots : most;
+            uint32_t next = fitting_slots(p, f, 2 * chunk, memory_for_chunk(p, f, 2 * chunk));
+            slots = slots < next ? slots : next;
         }
     }
     add_up(p, f, chunk, slots);

@@ -181,12 +181,41 @@ static tt_status give_logits(tt_step *step, const tt_prefill_options *o, tt_erro
     return TT_OK;
 }
 
-static tt_status prefill_chunk(tt_session *s, const uint32_t *ids, uint32_t T, bool last,
-                               const tt_prefill_options *o, tt_error *err)
+/* What a chunk has done before a layer, in tokens. */
+typedef struct layer_progress {
+    tt_model *model;
+    const tt_prefill_options *o;
+    bool tell; /* the caller's progress */
+    size_t done, total;
+    uint32_t T, n_layers;
+} layer_progress;
+
+static bool tell_layer(void *ctx, uint32_t layer)
 {
-    tt_model_tick(s->model);
+    const layer_progress *p = ctx;
+    uint64_t part = (uint64_t)p->T * layer / p->n_layers;
+    /* A long chunk takes minutes: memory is looked after in between as well. */
+    tt_model_tick(p->model);
+    return layer == 0 || !p->tell || p->o->progress(p->o->progress_ctx, p->done + part, p->total);
+}
+
+/* Tokens [done, done + T) of n. */
+static tt_status prefill_chunk(tt_session *s, const uint32_t *ids, size_t done, uint32_t T,
+                               size_t n, const tt_prefill_options *o, tt_error *err)
+{
+    bool last = done + T == n;
     TT_TRY(tt_kv_cache_grow(&s->kv, s->n + T, err));
+    ids += done;
     tt_step step = make_step(s, ids, T, true, err);
+    layer_progress p = {.model = s->model,
+                        .o = o,
+                        .tell = o != NULL && o->progress != NULL && T > TT_BLOCK,
+                        .done = done,
+                        .total = n,
+                        .T = T,
+                        .n_layers = step.arch->n_layers};
+    step.go_on = tell_layer;
+    step.go_on_ctx = &p;
     tt_model_forward(&step);
     tt_status st = step.status;
     if (st == TT_OK && o != NULL && o->logits != NULL)
@@ -210,7 +239,7 @@ tt_status tt_session_prefill(tt_session *s, const uint32_t *ids, size_t n,
     for (size_t done = 0; done < n;) {
         uint32_t room = chunk - s->n % chunk;
         uint32_t T = n - done < room ? (uint32_t)(n - done) : room;
-        TT_TRY(prefill_chunk(s, ids + done, T, done + T == n, o, err));
+        TT_TRY(prefill_chunk(s, ids, done, T, n, o, err));
         done += T;
         if (o != NULL && o->progress != NULL && !o->progress(o->progress_ctx, done, n) && done < n)
             return tt_fail(err, TT_ERR_ABORTED, "stopped after %zu of %zu prompt tokens", done, n);

