@@ -30,20 +30,6 @@ json_t *tt_rates_load(const char *file, const char *list)
     return json_array();
 }
 
-static tt_status make_folders(const char *file, tt_error *err)
-{
-    char folder[TT_MAX_PATH];
-    if (strlen(file) >= sizeof folder)
-        return tt_fail_at(err, TT_ERR_LIMIT, file, -1, "path is longer than %u bytes",
-                          TT_MAX_PATH - 1);
-    for (const char *s = strchr(file + 1, '/'); s != NULL; s = strchr(s + 1, '/')) {
-        snprintf(folder, sizeof folder, "%.*s", (int)(s - file), file);
-        if (!tt_dir_exists(folder))
-            TT_TRY(tt_dir_make(folder, err));
-    }
-    return TT_OK;
-}
-
 tt_status tt_rates_save(const char *file, const char *list, json_t *entries, tt_error *err)
 {
     json_t *root = load_root(file);
@@ -56,7 +42,7 @@ tt_status tt_rates_save(const char *file, const char *list, json_t *entries, tt_
     json_decref(root);
     if (text == NULL)
         return tt_fail(err, TT_ERR_NOMEM, "out of memory for measurements");
-    tt_status st = make_folders(file, err);
+    tt_status st = tt_dir_make_above(file, err);
     if (st == TT_OK)
         st = tt_file_publish(file, text, strlen(text), err);
     free(text);

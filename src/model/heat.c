@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/file.h"
 #include "io/heat_profile.h"
 
 #define AUTO_SECONDS 120.0f
@@ -69,6 +70,7 @@ tt_status tt_heat_save(tt_heat *h, const tt_expert_cache *cache, tt_error *err)
         return TT_OK;
     h->found = false;
     TT_TRY(tt_expert_cache_get_heat(cache, h->values, err));
+    TT_TRY(tt_dir_make_above(h->path, err));
     TT_TRY(tt_heat_profile_save(h->path, h->key, h->n_layers, h->n_experts, h->values, err));
     h->saved = s.asks;
     return TT_OK;
