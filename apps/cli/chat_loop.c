@@ -263,6 +263,12 @@ static void greet(const chat *c)
                       c->e->plan.backend, c->e->plan.cpu_level, c->e->plan.max_context);
 }
 
+/* While the user thinks, experts are read ahead. */
+static double look_after_model(void *model)
+{
+    return tt_model_idle(model);
+}
+
 tt_status tt_chat_loop(tt_engine *e, bool *interrupted, tt_error *err)
 {
     chat c = {.e = e, .messages = json_array()};
@@ -276,7 +282,9 @@ tt_status tt_chat_loop(tt_engine *e, bool *interrupted, tt_error *err)
         st = tt_line_input_open(&c.in, err);
     if (st == TT_OK) {
         greet(&c);
+        tt_interrupt_while_idle(look_after_model, e->model);
         st = talk(&c, interrupted, err);
+        tt_interrupt_while_idle(NULL, NULL);
     }
     tt_line_input_close(&c.in);
     tt_answer_free(&c.answer);

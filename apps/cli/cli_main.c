@@ -14,6 +14,7 @@
 #include "cli/disks_path.h"
 #include "cli/engine.h"
 #include "cli/generate.h"
+#include "cli/heat_path.h"
 #include "cli/interrupt.h"
 #include "cli/report.h"
 #include "cli/text_out.h"
@@ -227,6 +228,10 @@ int main(int argc, char **argv)
     char disks[TT_MAX_PATH];
     if (tt_disks_path(getenv("XDG_CACHE_HOME"), getenv("HOME"), disks))
         o.load.probe_file = disks;
+    char heat[TT_MAX_PATH];
+    if (o.load.heat_profile == NULL && o.load.warm_seconds != 0.0f &&
+        tt_heat_path(o.model, getenv("XDG_CACHE_HOME"), getenv("HOME"), heat))
+        o.load.heat_profile = heat;
     tt_engine_init(&e, &o, started);
     int rc = run(&e);
     tt_engine_close(&e);

@@ -19,8 +19,17 @@ void tt_engine_init(tt_engine *e, const tt_cli_options *o, double started)
     *e = (tt_engine){.o = o, .started = started};
 }
 
+/* A profile that cannot be kept is told and nothing more. */
+static void save_heat(tt_engine *e)
+{
+    tt_error err = {.offset = -1};
+    if (e->model != NULL && tt_model_save_heat(e->model, &err) != TT_OK)
+        tt_out_notice("the heat profile was not kept: %s", err.message);
+}
+
 void tt_engine_close(tt_engine *e)
 {
+    save_heat(e);
     tt_sampler_close(&e->sampler);
     tt_session_close(&e->session);
     tt_model_close(&e->model);
@@ -147,6 +156,8 @@ tt_status tt_engine_load(tt_engine *e, tt_error *err)
         e->plan = *tt_model_get_plan(e->model);
         tt_model_get_info(e->model, &info);
         st = tt_sampler_create(&e->sampling, info.vocab_size, &e->sampler, err);
+        if (e->plan.heat_status != TT_OK && e->plan.heat_status != TT_ERR_NOT_FOUND)
+            tt_out_notice("the heat profile is not used: %s", e->plan.heat);
     }
     e->load_s = tt_now() - e->started;
     return st;

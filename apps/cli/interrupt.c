@@ -9,6 +9,8 @@
 #include "base/stop.h"
 
 static volatile sig_atomic_t interrupted, ended, resized, resumed;
+static tt_idle_fn idle;
+static void *idle_ctx;
 static int wake[2] = {-1, -1};
 
 static void on_signal(int sig)
@@ -86,6 +88,19 @@ static void drain(void)
         continue;
 }
 
+void tt_interrupt_while_idle(tt_idle_fn fn, void *ctx)
+{
+    idle = fn;
+    idle_ctx = ctx;
+}
+
+/* Milliseconds until poll should come back by itself, -1: not at all. */
+static int idle_time(void)
+{
+    double seconds = idle != NULL ? idle(idle_ctx) : -1;
+    return seconds < 0 ? -1 : seconds < 0.001 ? 1 : seconds < 60 ? (int)(seconds * 1000) : 60000;
+}
+
 tt_input_event tt_interrupt_wait(int fd)
 {
     for (;;) {
@@ -101,7 +116,7 @@ tt_input_event tt_interrupt_wait(int fd)
             return TT_INPUT_RESIZED;
         }
         struct pollfd fds[2] = {{.fd = fd, .events = POLLIN}, {.fd = wake[0], .events = POLLIN}};
-        int n = poll(fds, 2, -1);
+        int n = poll(fds, 2, idle_time());
         if (n < 0 && errno != EINTR)
             return TT_INPUT_READY; /* the read that follows tells what is wrong */
         if (n > 0 && fds[1].revents == 0 && fds[0].revents != 0)

@@ -31,6 +31,11 @@ typedef enum tt_input_event {
     TT_INPUT_RESUMED  /* the program was stopped and goes on */
 } tt_input_event;
 
+/* What to do while there is nothing to wait for but input: called again and again, as many seconds
+ * after as it returns; no longer when that is below 0. NULL: nothing. */
+typedef double (*tt_idle_fn)(void *ctx);
+void tt_interrupt_while_idle(tt_idle_fn fn, void *ctx);
+
 /* Waits until `fd` can be read (or is at its end) or a signal came. */
 tt_input_event tt_interrupt_wait(int fd);
 

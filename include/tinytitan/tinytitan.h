@@ -131,10 +131,20 @@ typedef struct tt_model_options {
     const char *expert_mirror; /* directory with a second copy of the expert files, on another disk,
                                   that takes half of the reads; NULL: none. Losing it later fails
                                   no request */
-    const char *probe_file;    /* JSON file in which measurements of disks are kept; a disk that it
-                                  lacks is measured, in less than two seconds. NULL: no probe */
+    const char *probe_file;    /* JSON file in which measurements of disks and memory are kept; what
+                                  it lacks is measured, in less than two seconds. NULL: no probe */
+    const char *heat_profile;  /* file that keeps which experts were used, from one run to the next:
+                                  read at open, written at close. NULL: none. Nothing fails for it:
+                                  see tt_plan.heat and tt_model_save_heat */
+    float warm_seconds; /* with a profile: how long the experts that it names are read ahead while
+                           nothing else is read. TT_WARM_AUTO (default): two minutes at most; 0: the
+                           run begins cold and the profile is left alone */
+    bool governor; /* give expert slots back, many at once, before the kernel runs out of memory
+                      (default true) */
     uint64_t reserved[4];
 } tt_model_options;
+
+#define TT_WARM_AUTO (-1.0f)
 
 TT_API void tt_model_options_default(tt_model_options *opts);
 
@@ -161,12 +171,22 @@ typedef struct tt_plan {
     char reader[320];  /* how experts are read, why, and the rate if it was measured */
     float yarn_factor; /* in force; 1 means none */
     bool budget_given; /* false: the default budget */
+    bool governor;
+    float warm_seconds; /* at most; 0: the cache begins cold */
+    /* What decoding will be like once the cache is warm. Estimates. */
+    double hit_rate;               /* share of expert uses that slots hold; 1 for dense models */
+    double tokens_per_second;      /* 0: not known, `forecast` says why */
+    double memory_rate, disk_rate; /* bytes a second that it is reckoned with; 0: not known */
+    uint64_t token_bytes;  /* of memory that a token touches in a short context, experts included */
+    char forecast[384];    /* what the estimates rest on */
+    char heat[384];        /* what became of the heat profile, or "" without one */
+    tt_status heat_status; /* TT_ERR_NOT_FOUND: there is none yet; others are failures */
     uint64_t reserved[8];
 } tt_plan;
 
 /* Fills `plan` for the install at `path`. TT_ERR_BUDGET (with `plan` filled) when it cannot fit:
  * the error's message says what was asked, what is there and what to change. Reads manifest and
- * index, opens the expert files, and measures their disk when `probe_file` asks for it. */
+ * index, opens the expert files, and measures disk and memory when `probe_file` asks for it. */
 TT_API TT_MUST_CHECK tt_status tt_model_plan(const char *path, const tt_model_options *opts,
                                              tt_plan *plan, tt_error *err);
 
@@ -176,6 +196,14 @@ TT_API TT_MUST_CHECK tt_status tt_model_open(const char *path, const tt_model_op
                                              tt_progress_fn progress, void *progress_ctx,
                                              tt_model **model, tt_error *err);
 TT_API void tt_model_close(tt_model **model);
+
+/* Writes the heat profile as it is now, whole or not at all; nothing when there is none to write or
+ * no expert was used since. tt_model_close does it too, and is silent when that fails. */
+TT_API TT_MUST_CHECK tt_status tt_model_save_heat(tt_model *model, tt_error *err);
+/* For a caller that waits for something else: reads experts ahead, looks after memory. Takes no
+ * time to speak of. Returns after how many seconds it would like to be called again; below 0:
+ * there is nothing to do. Every step does the same by itself. */
+TT_API double tt_model_idle(tt_model *model);
 
 typedef struct tt_model_info {
     const char *model_id, *family; /* owned by the model */
@@ -200,7 +228,11 @@ typedef struct tt_model_stats {
     /* Of the bytes read: */
     uint64_t expert_bytes_disk, expert_bytes_cached; /* from the disk, out of the page cache */
     uint64_t expert_bytes_mirror;                    /* of those from the disk, from the mirror */
-    bool expert_mirror_lost; /* a read of it failed; the files alone serve since */
+    bool expert_mirror_lost;       /* a read of it failed; the files alone serve since */
+    uint32_t expert_slots;         /* in service */
+    uint32_t slabs, slabs_retired; /* groups of slots that the governor gives back, that it gave */
+    uint64_t warm_bytes;           /* read ahead; not in expert_bytes_read */
+    char pressure[32]; /* why slots were given back last: "reserve", "limit hit", "stalls"; "" */
     uint64_t reserved[4];
 } tt_model_stats;
 

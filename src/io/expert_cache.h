@@ -111,6 +111,10 @@ void tt_expert_cache_record(tt_expert_cache *c, const tt_cache_recorder *recorde
 
 /* ---- heat ---- */
 
+/* How long uses are remembered for it, whatever the policy forgets: a run begins with what its
+ * model is asked in general. */
+#define TT_HEAT_HALF_LIFE 512.0 /* tokens */
+
 /* [n_layers * n_experts] log2 of each expert's uses a token of late, -INFINITY for one never used;
  * what a heat profile keeps. TT_ERR_UNSUPPORTED under another policy than lfu-decay. */
 TT_MUST_CHECK tt_status tt_expert_cache_get_heat(const tt_expert_cache *c, float *heat,
@@ -131,5 +135,7 @@ void tt_expert_cache_warm_wait(tt_expert_cache *c);
  * and then its pages are given back. TT_ERR_LIMIT when the slots that stay would not do for a
  * layer's token. */
 TT_MUST_CHECK tt_status tt_expert_cache_retire_slab(tt_expert_cache *c, tt_error *err);
+/* Slots of a slab, of the largest when they differ. */
+uint32_t tt_expert_cache_slab_slots(const tt_expert_cache *c);
 
 #endif

@@ -2,7 +2,7 @@
 
 #include <stdio.h>
 
-#include "io/reader_probe.h"
+#include "model/plan.h"
 
 static tt_status reader_options(const tt_model_options *o, tt_reader_options *ro, tt_error *err)
 {
@@ -24,14 +24,6 @@ tt_status tt_expert_reader_check(const tt_model_options *o, bool moe, tt_error *
     return TT_OK;
 }
 
-/* What of the budget is not in use while a plan is made and before weights are loaded. */
-static uint64_t spare_memory(const tt_plan *p)
-{
-    uint64_t limit = p->budget < p->machine_available ? p->budget : p->machine_available,
-             taken = p->fixed + p->scratch;
-    return limit > taken ? limit - taken : 1;
-}
-
 /* Depth and pieces that were left open, from the probe of the kind that was opened. */
 static tt_status probe(const char *const *paths, const tt_plan *plan, const tt_model_options *o,
                        const char *kind, tt_reader_options *ro, tt_probe *p, tt_error *err)
@@ -40,7 +32,7 @@ static tt_status probe(const char *const *paths, const tt_plan *plan, const tt_m
                            .n = plan->n_moe_layers,
                            .read_bytes = plan->expert_bytes,
                            .min_bytes = TT_PROBE_MIN_BYTES,
-                           .memory = spare_memory(plan),
+                           .memory = tt_plan_spare(plan),
                            .cache_file = o->probe_file};
     TT_TRY(tt_reader_kind_parse(kind, &po.kind, err));
     TT_TRY(tt_reader_probe(&po, p, err));
@@ -52,7 +44,7 @@ static tt_status probe(const char *const *paths, const tt_plan *plan, const tt_m
 }
 
 tt_status tt_expert_reader_open(const tt_install *in, const tt_model_options *o, tt_plan *plan,
-                                tt_reader **out, tt_error *err)
+                                tt_reader **out, tt_probe *known, tt_error *err)
 {
     const char *paths[TT_MAX_LAYERS];
     tt_reader_options ro;
@@ -79,6 +71,7 @@ tt_status tt_expert_reader_open(const tt_install *in, const tt_model_options *o,
         TT_TRY(tt_reader_open(paths, plan->n_moe_layers, &ro, &r, err));
     }
     snprintf(plan->reader, sizeof plan->reader, "%s%s", r->describe, measured);
+    *known = p;
     *out = r;
     return TT_OK;
 }

@@ -148,6 +148,7 @@ static void describe(tt_plan *p, const tt_install *in, const tt_model_options *o
 {
     p->threads = threads_of(o);
     p->kv_bits = o->kv_bits;
+    p->governor = o->governor && tt_arch_is_moe(a);
     p->n_layers = a->n_layers;
     p->n_moe_layers = tt_arch_is_moe(a) ? a->n_layers : 0;
     p->experts_per_layer = a->n_experts;
@@ -244,6 +245,13 @@ static void choose(tt_plan *p, const plan_for *f, uint64_t limit)
         }
     }
     add_up(p, f, chunk, slots);
+}
+
+uint64_t tt_plan_spare(const tt_plan *p)
+{
+    uint64_t limit = p->budget < p->machine_available ? p->budget : p->machine_available,
+             taken = p->fixed + p->scratch;
+    return limit > taken ? limit - taken : 1;
 }
 
 /* A budget may be a typing error of a few bytes, which must not read as nothing. */

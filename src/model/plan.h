@@ -26,5 +26,8 @@ uint64_t tt_plan_available(const tt_install *in, const tt_model_options *o);
 /* `available`: as above. */
 TT_MUST_CHECK tt_status tt_plan_make(const tt_install *in, const tt_model_options *o,
                                      uint64_t available, tt_plan *plan, tt_error *err);
+/* What of the budget is free while a plan is made and before weights and slots are there: bytes
+ * that measuring may take; 1 for none. */
+uint64_t tt_plan_spare(const tt_plan *plan);
 
 #endif

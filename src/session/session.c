@@ -183,8 +183,8 @@ static tt_status give_logits(tt_step *step, const tt_prefill_options *o, tt_erro
 
 /* What a chunk has done before a layer, in tokens. */
 typedef struct layer_progress {
+    tt_model *model;
     const tt_prefill_options *o;
-    size_t done, total;
     uint32_t T, n_layers;
 } layer_progress;
 
@@ -193,6 +193,10 @@ static bool tell_layer(void *ctx, uint32_t layer)
     const layer_progress *p = ctx;
     const tt_prefill_options *o = p->o;
     uint64_t part = (uint64_t)p->T * layer / p->n_layers;
+    /* A long chunk takes minutes: memory is looked after in between as well. */
+    tt_model_tick(p->model);
+    if (o == NULL)
+        return true;
     if (o->go_on != NULL && !o->go_on(o->go_on_ctx))
         return false;
     if (o->progress == NULL || layer == 0 || p->T <= TT_BLOCK)
@@ -208,11 +212,14 @@ static tt_status prefill_chunk(tt_session *s, const uint32_t *ids, size_t done, 
     TT_TRY(tt_kv_cache_grow(&s->kv, s->n + T, err));
     ids += done;
     tt_step step = make_step(s, ids, T, true, err);
-    layer_progress p = {o, done, n, T, step.arch->n_layers};
-    if (o != NULL) {
-        step.go_on = tell_layer;
-        step.go_on_ctx = &p;
-    }
+    layer_progress p = {.model = s->model,
+                        .o = o,
+                        .done = done,
+                        .total = n,
+                        .T = T,
+                        .n_layers = step.arch->n_layers};
+    step.go_on = tell_layer;
+    step.go_on_ctx = &p;
     tt_model_forward(&step);
     tt_status st = step.status;
     if (st == TT_OK && o != NULL && o->logits != NULL)
@@ -303,6 +310,7 @@ tt_status tt_session_decode(tt_session *s, uint32_t id, tt_error *err)
         return tt_fail(err, TT_ERR_CONTEXT, "the context of %u tokens is full",
                        s->model->plan.max_context);
     TT_TRY(check_ids(s, &id, 1, err));
+    tt_model_tick(s->model);
     TT_TRY(tt_kv_cache_grow(&s->kv, s->n + 1, err));
     tt_step step = make_step(s, &id, 1, false, err);
     tt_model_forward(&step);
