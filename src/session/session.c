@@ -185,6 +185,7 @@ static tt_status give_logits(tt_step *step, const tt_prefill_options *o, tt_erro
 typedef struct layer_progress {
     tt_model *model;
     const tt_prefill_options *o;
+    size_t done, total;
     uint32_t T, n_layers;
 } layer_progress;
 
