@@ -232,8 +232,9 @@ check-fuzz:
 check-clients: all tests
 	$(Q)TEST_TIMEOUT=1200 $(RUN) --clients $(TESTS)
 
+# One after the other: each keeps all cores busy by itself.
 check-long: test-programs
-	$(Q)TEST_TIMEOUT=7200 $(RUN) --long $(TESTS)
+	$(Q)TEST_TIMEOUT=7200 $(RUN) --jobs 1 --long $(TESTS)
 
 # ---- lint ----
 

@@ -164,6 +164,8 @@ static tt_status run_decode(speed_run *r, measured *m, tt_error *err)
             *m = (measured){0};
             begin_measuring(r, m);
         }
+        if (!bench_goes_on(NULL))
+            return tt_fail(err, TT_ERR_ABORTED, "stopped");
         uint32_t id = next_id(r, i);
         double begin = tt_now();
         if (r->fill > 0)
@@ -185,7 +187,8 @@ static tt_status run_once(speed_run *r, measured *m, tt_error *err)
     TT_TRY(tt_session_rewind(r->session, 0, err));
     begin_measuring(r, m);
     double begin = tt_now();
-    TT_TRY(tt_session_sync(r->session, r->prompt, r->prompt_tokens, NULL, NULL, err));
+    const tt_prefill_options po = {.go_on = bench_goes_on};
+    TT_TRY(tt_session_sync(r->session, r->prompt, r->prompt_tokens, &po, NULL, err));
     m->seconds = tt_now() - begin;
     end_measuring(r, m);
     if (!r->decode)
@@ -327,8 +330,12 @@ static int measure(speed_run *r)
 
 int bench_decode(int argc, char **argv)
 {
-    speed_run r = {
-        .o.kv = BENCH_KV_8, .decode = true, .prompt_tokens = 16, .tokens = 64, .repeat = 3};
+    speed_run r = {.o.kv = BENCH_KV_8,
+                   .o.context_flag = "--prompt-tokens and --tokens",
+                   .decode = true,
+                   .prompt_tokens = 16,
+                   .tokens = 64,
+                   .repeat = 3};
     tt_arg table[] = {
         BENCH_MODEL_ROWS(&r.o, "(8)"),
         TT_OPT_HEADING("Decode:"),
@@ -359,7 +366,8 @@ int bench_decode(int argc, char **argv)
 
 int bench_prefill(int argc, char **argv)
 {
-    speed_run r = {.o.kv = BENCH_KV_8, .prompt_tokens = 512, .repeat = 3};
+    speed_run r = {
+        .o.kv = BENCH_KV_8, .o.context_flag = "--tokens", .prompt_tokens = 512, .repeat = 3};
     tt_arg table[] = {
         BENCH_MODEL_ROWS(&r.o, "(8)"),
         TT_OPT_HEADING("Prefill:"),

@@ -230,6 +230,10 @@ static tt_status talk(chat *c, bool *interrupted, tt_error *err)
     while (!c->leave && !tt_out_failed()) {
         const char *line = NULL;
         size_t len = 0;
+        if (tt_ended()) { /* in an answer, which has told it */
+            *interrupted = true;
+            return TT_OK;
+        }
         switch (tt_line_input_read(c->in, &line, &len, err)) {
         case TT_LINE_TEXT:
             TT_TRY(take_line(c, line, len, err));
@@ -240,9 +244,11 @@ static tt_status talk(chat *c, bool *interrupted, tt_error *err)
             return err->status;
         case TT_LINE_INTERRUPTED:
             tt_interrupt_clear();
-            *interrupted = !tt_line_input_edits(c->in);
-            if (*interrupted)
+            *interrupted = tt_ended() || !tt_line_input_edits(c->in);
+            if (*interrupted) {
+                tt_out_notice("%s", tt_interrupt_words());
                 return TT_OK;
+            }
             tt_out_notice("to leave: /exit or Ctrl-D");
             break;
         }

@@ -279,6 +279,7 @@ static tt_status check_text(const tt_cli_options *o, tt_error *err)
 static tt_status check_numbers(const tt_cli_options *o, tt_error *err)
 {
     const tt_cli_sampling *s = &o->sampling;
+    TT_TRY(tt_args_backend(o->load.backend, o->load.cpu_level, err));
     if (s->top_p && !(s->values.top_p > 0.0f))
         return tt_fail(err, TT_ERR_INVALID, "--top-p is 0, must be above 0 (1 is off)");
     if (s->repetition_penalty && !(s->values.repetition_penalty > 0.0f))
@@ -335,6 +336,9 @@ tt_status tt_cli_options_parse(tt_cli_options *out, int argc, char *const *argv,
         if (o.model == NULL)
             return tt_fail(err, TT_ERR_INVALID,
                            "--model DIR is required; --help lists the options");
+        if (o.model[0] == '\0')
+            return tt_fail(err, TT_ERR_INVALID,
+                           "--model is empty, must be the folder of an install");
         note_given(&o, table);
         apply_words(&o, &w);
         if (w.warm != NULL)
@@ -369,7 +373,8 @@ void tt_cli_options_help(tt_buf *out)
              "its history, in tinytitan/history; XDG_CACHE_HOME (else HOME/.cache) is where the\n"
              "speed of disks and memory is kept, in tinytitan/disks.json, and, of installs that\n"
              "cannot be written to, which experts were used, in tinytitan/heat.\n"
-             "Exit: 0 answered, 1 failed, 2 wrong usage, 130 interrupted.\n");
+             "Exit: 0 answered, 1 failed, 2 wrong command line, 130 interrupted with Ctrl-C, 128\n"
+             "and the number of any other signal that ended it.\n");
 }
 
 void tt_cli_sampling_apply(const tt_cli_options *o, tt_sampler_options *d)

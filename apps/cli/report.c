@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/limits.h"
 #include "base/machine.h"
+#include "cli/interrupt.h"
 #include "cli/text_out.h"
 
 #define DIGITS 6 /* of the numbers in JSON */
@@ -128,7 +129,7 @@ static void plan_row(tt_buf *b, const char *what, uint64_t bytes, const char *no
                   note[0] != '\0' ? "   " : "", note);
 }
 
-static void plan_memory(const tt_plan *p, tt_buf *b)
+static void plan_memory(const tt_plan *p, uint32_t asked, tt_buf *b)
 {
     char note[160] = "", size[32];
     tt_buf_puts(b, "memory\n");
@@ -137,6 +138,9 @@ static void plan_memory(const tt_plan *p, tt_buf *b)
         snprintf(note, sizeof note, "%u a layer of %u, %u in all, %s each", p->slots_per_layer,
                  p->experts_per_layer, p->slots_total, tt_bytes_text(p->expert_bytes, size));
         plan_row(b, "expert slots", p->expert_slots, note);
+        if (asked > p->experts_per_layer)
+            tt_buf_printf(b, "  %-16s %12s   %u asked (--expert-cache-slots), a layer has %u\n", "",
+                          "", asked, p->experts_per_layer);
     }
     snprintf(note, sizeof note, "rows of %u tokens", p->max_context);
     plan_row(b, "KV", p->kv, note);
@@ -238,7 +242,7 @@ tt_status tt_report_plan(const tt_engine *e, const tt_error *refused, tt_error *
     plan_head(e, &b);
     plan_cache(e, &b);
     plan_answer(e, &b);
-    plan_memory(&e->plan, &b);
+    plan_memory(&e->plan, e->o->load.expert_slots, &b);
     plan_expected(&e->plan, &b);
     tt_status st = tt_buf_status(&b, err);
     if (st == TT_OK && !tt_out_text(b.data, b.len))
@@ -252,7 +256,7 @@ tt_status tt_report_plan(const tt_engine *e, const tt_error *refused, tt_error *
 void tt_report_finish(const tt_engine *e, const tt_answer *a)
 {
     if (a->finish == TT_FINISH_INTERRUPTED)
-        tt_out_notice("interrupted");
+        tt_out_notice("%s", tt_interrupt_words());
     else if (a->context_full)
         tt_out_notice("the context of %u tokens is full, so the answer ends here",
                       e->plan.max_context);

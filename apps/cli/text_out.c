@@ -6,6 +6,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/args.h"
+
 #define NAME "TinyTitanCLI"
 
 static struct {
@@ -91,15 +93,26 @@ void tt_out_report(const char *text)
     fputs(text, stderr);
 }
 
+/* What the library calls options, in the user's words. */
+static const tt_arg_name names[] = {{"max_context", "--max-context"},
+                                    {"kv_bits", "--kv-bits"},
+                                    {"prefill_chunk", "--prefill-chunk"},
+                                    {"expert_slots", "--expert-cache-slots"},
+                                    {"ram_budget", "--ram-budget"},
+                                    {"yarn_factor", "--rope-scaling"},
+                                    {NULL, NULL}};
+
 void tt_out_error(const tt_error *err)
 {
+    tt_error e = *err;
+    tt_args_translate(names, &e);
     begin_error_line();
     fputs(NAME ": ", stderr);
-    if (err->file[0] != '\0' && strstr(err->message, err->file) == NULL)
-        fprintf(stderr, "%s: ", err->file);
-    if (err->file[0] != '\0' && err->offset >= 0)
-        fprintf(stderr, "byte %lld: ", (long long)err->offset);
-    fprintf(stderr, "%s\n", err->message[0] != '\0' ? err->message : tt_status_text(err->status));
+    if (e.file[0] != '\0' && strstr(e.message, e.file) == NULL)
+        fprintf(stderr, "%s: ", e.file);
+    if (e.file[0] != '\0' && e.offset >= 0)
+        fprintf(stderr, "byte %lld: ", (long long)e.offset);
+    fprintf(stderr, "%s\n", e.message[0] != '\0' ? e.message : tt_status_text(e.status));
 }
 
 void tt_out_progress(const char *fmt, ...)

@@ -254,7 +254,10 @@ typedef struct tt_prefill_options {
     void *progress_ctx;
     tt_logits_fn logits; /* NULL: logits of the last position only */
     void *logits_ctx;
-    uint64_t reserved[4];
+    bool (*go_on)(void *ctx); /* may be NULL; asked before every layer. Return false to abort, and
+                                 lose what the chunk in work has computed */
+    void *go_on_ctx;
+    uint64_t reserved[2];
 } tt_prefill_options;
 
 /* Brings the session to exactly the token prefix ids[0..n): reuses what it shares with the present

@@ -3,9 +3,10 @@
  * Owns:      the measurement, the choice, the file in which choices are kept by device.
  * Not here:  where that file lies (programs), what the rate is used for.
  * Laws:      (1) reads only, around the page cache, at the granularity of experts, in bounded
- *            memory, bytes and time, and in no more memory than it was given;  (2) a result out of the file says so and when it was
- *            measured;  (3) a file that cannot be read, understood or written costs a measurement
- *            and nothing else;  (4) a rate from here is a choice's reason, not a benchmark.
+ *            memory, bytes and time, and in no more memory than it was given;  (2) a result out of
+ *            the file says so and when it was measured;  (3) a file that cannot be read, understood
+ *            or written costs a measurement and nothing else;  (4) a rate from here is a choice's
+ *            reason, not a benchmark.
  * Threads:   one at a time.
  */
 #ifndef TT_IO_READER_PROBE_H

@@ -36,7 +36,7 @@ tt_status tt_plan_arch(const tt_install *in, const tt_model_options *o, tt_arch 
         return TT_OK;
     if (!(o->yarn_factor >= 1.0f && o->yarn_factor <= 64.0f))
         return tt_fail(err, TT_ERR_INVALID,
-                       "YaRN factor %g is out of range, must be 1 (none) to 64",
+                       "YaRN factor %g (yarn_factor) is out of range, must be 1 (none) to 64",
                        (double)o->yarn_factor);
     /* What the caller asks for replaces what the model says, and stretches the same context. */
     if (arch->yarn_factor > 1.0)
@@ -54,15 +54,18 @@ static tt_status check_options(const tt_model_options *o, const tt_arch *a, tt_e
                            "a reserved field of tt_model_options is not zero: start from "
                            "tt_model_options_default");
     if (o->kv_bits != 32 && o->kv_bits != 16 && o->kv_bits != 8 && o->kv_bits != 4)
-        return tt_fail(err, TT_ERR_INVALID, "KV width %u is not known, choose 32, 16, 8 or 4 bits",
+        return tt_fail(err, TT_ERR_INVALID,
+                       "KV width %u (kv_bits) is not known, choose 32, 16, 8 or 4 bits",
                        o->kv_bits);
     if (o->kv_bits < 16 && a->head_dim % TT_GROUP != 0 && tt_kv_token_bytes(a, 16) > 0)
-        return tt_fail(
-            err, TT_ERR_UNSUPPORTED,
-            "KV rows of %u bits need a head width that 64 divides, this model has %u: use 16 bits",
-            o->kv_bits, a->head_dim);
+        return tt_fail(err, TT_ERR_UNSUPPORTED,
+                       "KV rows of %u bits (kv_bits) need a head width that 64 divides, this model "
+                       "has %u: use "
+                       "16 bits",
+                       o->kv_bits, a->head_dim);
     if (o->prefill_chunk % TT_BLOCK != 0 || o->prefill_chunk > 65536)
-        return tt_fail(err, TT_ERR_INVALID, "prefill chunk %u must be a multiple of %u up to 65536",
+        return tt_fail(err, TT_ERR_INVALID,
+                       "prefill chunk %u (prefill_chunk) must be a multiple of %u up to 65536",
                        o->prefill_chunk, TT_BLOCK);
     if (o->threads > TT_MAX_THREADS)
         return tt_fail(err, TT_ERR_INVALID, "%u threads asked, at most %u", o->threads,
@@ -84,7 +87,8 @@ static tt_status plan_context(tt_plan *p, const tt_model_options *o, const tt_ar
 {
     uint32_t most = context_limit(a);
     if (o->max_context > most)
-        return tt_fail(err, TT_ERR_INVALID, "a context of %u tokens is more than the model's %u",
+        return tt_fail(err, TT_ERR_INVALID,
+                       "a context of %u tokens is more than the model's %u (max_context)",
                        o->max_context, most);
     p->max_context = o->max_context > 0       ? o->max_context
                      : most < DEFAULT_CONTEXT ? most
@@ -250,39 +254,52 @@ uint64_t tt_plan_spare(const tt_plan *p)
     return limit > taken ? limit - taken : 1;
 }
 
+/* A budget may be a typing error of a few bytes, which must not read as nothing. */
+static const char *size_text(uint64_t bytes, char out[32])
+{
+    if (bytes < 100 * TT_KIB)
+        snprintf(out, 32, "%llu bytes", (unsigned long long)bytes);
+    else
+        snprintf(out, 32, "%.1f MiB", MIB(bytes));
+    return out;
+}
+
 static tt_status refuse(const tt_plan *p, const plan_for *f, tt_error *err)
 {
-    char slots[96] = "";
+    char slots[96] = "", has[32];
     bool given = p->budget_given && p->budget <= p->machine_available;
     if (f->layout != NULL)
         snprintf(slots, sizeof slots, ", %u expert slots a layer %.1f MiB", p->slots_per_layer,
                  MIB(p->expert_slots));
     return tt_fail(
         err, TT_ERR_BUDGET,
-        "the model needs %.1f MiB, %s %.1f MiB (weights %.1f MiB, KV for %u tokens %.1f MiB, state "
+        "the model needs %.1f MiB, %s %s (weights %.1f MiB, KV for %u tokens %.1f MiB, state "
         "%.1f MiB, scratch for %u rows %.1f MiB, program %.1f MiB%s): ask for %s%s%sa shorter "
-        "context, or %s",
+        "context (max_context), or %s",
         MIB(p->total),
         given             ? "the budget given is"
         : p->budget_given ? "and of the budget given this machine has only"
                           : "the memory that this machine can spare is",
-        MIB(given || !p->budget_given ? p->budget : p->machine_available), MIB(p->weights),
-        p->max_context, MIB(p->kv), MIB(p->state), p->prefill_chunk, MIB(p->scratch), MIB(p->fixed),
-        slots, p->slots_per_layer > f->arch->top_k ? "fewer expert slots, " : "",
-        p->prefill_chunk > TT_BLOCK ? "a smaller prefill chunk, " : "",
-        p->kv_bits > 4 && p->kv > 0 ? "fewer KV bits, " : "",
-        given ? "give a larger budget" : "free memory");
+        size_text(given || !p->budget_given ? p->budget : p->machine_available, has),
+        MIB(p->weights), p->max_context, MIB(p->kv), MIB(p->state), p->prefill_chunk,
+        MIB(p->scratch), MIB(p->fixed), slots,
+        p->slots_per_layer > f->arch->top_k ? "fewer expert slots (expert_slots), " : "",
+        p->prefill_chunk > TT_BLOCK ? "a smaller prefill chunk (prefill_chunk), " : "",
+        p->kv_bits > 4 && p->kv > 0 ? "fewer KV bits (kv_bits), " : "",
+        given ? "give a larger budget (ram_budget)" : "free memory");
 }
 
 static tt_status check_slots(const plan_for *f, tt_error *err)
 {
     uint32_t asked = f->options->expert_slots;
     if (asked > 0 && f->layout == NULL)
-        return tt_fail(err, TT_ERR_INVALID, "expert slots were given, but this is a dense model");
-    if (asked > 0 && asked < f->arch->top_k)
         return tt_fail(err, TT_ERR_INVALID,
-                       "%u expert slots a layer are fewer than the %u experts a token uses", asked,
-                       f->arch->top_k);
+                       "expert slots (expert_slots) were given, but this is a dense model");
+    if (asked > 0 && asked < f->arch->top_k)
+        return tt_fail(
+            err, TT_ERR_INVALID,
+            "%u expert slots a layer are fewer than the %u experts a token uses (expert_slots)",
+            asked, f->arch->top_k);
     return TT_OK;
 }
 

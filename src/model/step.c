@@ -86,6 +86,7 @@ void tt_span_next(tt_span *p, const tt_step *s)
 bool tt_step_goes_on(tt_step *s, uint32_t layer)
 {
     if (s->status == TT_OK && s->go_on != NULL && !s->go_on(s->go_on_ctx, layer))
-        s->status = tt_fail(s->err, TT_ERR_ABORTED, "stopped before layer %u", layer);
+        s->status = tt_fail(s->err, TT_ERR_ABORTED, "stopped at position %u before layer %u",
+                            s->pos0, layer);
     return s->status == TT_OK;
 }

@@ -185,7 +185,6 @@ static tt_status give_logits(tt_step *step, const tt_prefill_options *o, tt_erro
 typedef struct layer_progress {
     tt_model *model;
     const tt_prefill_options *o;
-    bool tell; /* the caller's progress */
     size_t done, total;
     uint32_t T, n_layers;
 } layer_progress;
@@ -193,10 +192,17 @@ typedef struct layer_progress {
 static bool tell_layer(void *ctx, uint32_t layer)
 {
     const layer_progress *p = ctx;
+    const tt_prefill_options *o = p->o;
     uint64_t part = (uint64_t)p->T * layer / p->n_layers;
     /* A long chunk takes minutes: memory is looked after in between as well. */
     tt_model_tick(p->model);
-    return layer == 0 || !p->tell || p->o->progress(p->o->progress_ctx, p->done + part, p->total);
+    if (o == NULL)
+        return true;
+    if (o->go_on != NULL && !o->go_on(o->go_on_ctx))
+        return false;
+    if (o->progress == NULL || layer == 0 || p->T <= TT_BLOCK)
+        return true;
+    return o->progress(o->progress_ctx, p->done + part, p->total);
 }
 
 /* Tokens [done, done + T) of n. */
@@ -207,13 +213,7 @@ static tt_status prefill_chunk(tt_session *s, const uint32_t *ids, size_t done, 
     TT_TRY(tt_kv_cache_grow(&s->kv, s->n + T, err));
     ids += done;
     tt_step step = make_step(s, ids, T, true, err);
-    layer_progress p = {.model = s->model,
-                        .o = o,
-                        .tell = o != NULL && o->progress != NULL && T > TT_BLOCK,
-                        .done = done,
-                        .total = n,
-                        .T = T,
-                        .n_layers = step.arch->n_layers};
+    layer_progress p = {s->model, o, done, n, T, step.arch->n_layers};
     step.go_on = tell_layer;
     step.go_on_ctx = &p;
     tt_model_forward(&step);
@@ -254,8 +254,8 @@ static tt_status check_ids(const tt_session *s, const uint32_t *ids, size_t n, t
     if (n > s->model->plan.max_context)
         return tt_fail(
             err, TT_ERR_CONTEXT,
-            "the prompt has %zu tokens, the context is %u: shorten it or raise the maximum context",
-            n, s->model->plan.max_context);
+            "the prompt has %zu tokens, the context is %u: shorten it or raise max_context", n,
+            s->model->plan.max_context);
     for (size_t i = 0; i < n; i++)
         if (ids[i] >= s->model->arch.vocab_size)
             return tt_fail(err, TT_ERR_INVALID, "token %zu is %u, the vocabulary has %u entries", i,

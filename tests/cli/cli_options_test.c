@@ -73,7 +73,7 @@ static void every_option_arrives(void **state)
     assert_string_equal(o.tools, "t");
     TAKEN("--model=m", "--prompt=p", "--ram-budget=1.5G", "--max-context=4096", "--kv-bits=4",
           "--rope-scaling=yarn:2.5", "--prefill-chunk=128", "--expert-cache-slots=9", "--threads=3",
-          "--backend=ref", "--cpu-level=avx2", "--quiet", "--raw");
+          "--backend=ref", "--cpu-level=ref", "--quiet", "--raw");
     assert_true(o.load.ram_budget == (uint64_t)3 << 29);
     assert_int_equal(o.load.max_context, 4096);
     assert_int_equal(o.load.kv_bits, 4);
@@ -82,8 +82,12 @@ static void every_option_arrives(void **state)
     assert_int_equal(o.load.expert_slots, 9);
     assert_int_equal(o.load.threads, 3);
     assert_string_equal(o.load.backend, "ref");
-    assert_string_equal(o.load.cpu_level, "avx2");
+    assert_string_equal(o.load.cpu_level, "ref");
     assert_true(o.quiet && o.raw);
+    TAKEN("--model=m", "--prompt=p", "--backend=cpu", "--cpu-level=avx2");
+    assert_string_equal(o.load.cpu_level, "avx2");
+    REFUSED("--cpu-level avx2 does not go with --backend ref", "--model=m", "--prompt=p",
+            "--backend=ref", "--cpu-level=avx2");
     TAKEN("--model=m", "--plan", "--reader=pool", "--io-depth=64", "--io-piece=256K",
           "--expert-mirror=/other");
     assert_string_equal(o.load.reader, "pool");
@@ -199,8 +203,10 @@ static void help_and_version_need_nothing_else(void **state)
     (void)state;
     TAKEN("--help");
     assert_true(o.help);
-    TAKEN("--version", "--nonsense");
+    TAKEN("--version");
     assert_true(o.version);
+    REFUSED("unknown option --nonsense", "--version", "--nonsense");
+    REFUSED("unexpected argument \"extra\"", "--version", "extra");
     tt_buf b;
     tt_buf_init(&b, 1 << 20);
     tt_cli_options_help(&b);

@@ -5,6 +5,7 @@ import pty
 import select
 import signal
 import sys
+import termios
 import time
 
 LIMIT = 120  # seconds until a text that must come is given up
@@ -92,6 +93,14 @@ t.expect("The capital of Japan is Tokyo.")
 t.expect("> ")
 t.type("/exit\r")
 assert t.end() == 0
+
+# SIGTERM at the prompt: it is told, and the terminal is as the shell had it.
+t = dialogue(program, model)
+assert not termios.tcgetattr(t.fd)[3] & termios.ICANON
+os.kill(t.pid, signal.SIGTERM)
+t.expect("ended by SIGTERM")
+assert t.end() == 143
+assert termios.tcgetattr(t.fd)[3] & (termios.ICANON | termios.ECHO)
 
 # Ctrl-C in an answer, twice; the dialogue goes on. A stop and a continuation do no harm either.
 t = Terminal(program, "--model", endless, "--interactive", "--temperature", "0",
