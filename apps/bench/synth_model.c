@@ -38,6 +38,8 @@ static const preset presets[] = {
      6144, true},
     {"qwen3.5-4b", TT_FAMILY_QWEN3_5, 2560, 32, 248320, 262144, 16, 4, 256, 16, 32, 128, 0, 0, 0, 0,
      9216, true},
+    {"tiny-dense", TT_FAMILY_QWEN3_5, 256, 4, 4096, 8192, 4, 2, 64, 2, 4, 64, 0, 0, 0, 0, 512,
+     true},
     {"tiny", TT_FAMILY_QWEN3_5_MOE, 256, 4, 4096, 8192, 4, 2, 64, 2, 4, 64, 64, 4, 64, 64, 0,
      false},
 };

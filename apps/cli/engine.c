@@ -40,7 +40,7 @@ void tt_engine_close(tt_engine *e)
 
 tt_status tt_engine_plan(tt_engine *e, tt_error *err)
 {
-    if (!tt_dir_exists(e->o->model))
+    if (!tt_dir_exists(e->o->model) && !tt_file_exists(e->o->model))
         return tt_fail_at(err, TT_ERR_NOT_FOUND, e->o->model, -1,
                           "no such directory; TinyTitanRepack makes an install from a checkpoint");
     tt_status st = tt_model_plan(e->o->model, &e->o->load, &e->plan, err);

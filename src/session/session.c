@@ -213,7 +213,12 @@ static tt_status prefill_chunk(tt_session *s, const uint32_t *ids, size_t done, 
     TT_TRY(tt_kv_cache_grow(&s->kv, s->n + T, err));
     ids += done;
     tt_step step = make_step(s, ids, T, true, err);
-    layer_progress p = {s->model, o, done, n, T, step.arch->n_layers};
+    layer_progress p = {.model = s->model,
+                        .o = o,
+                        .done = done,
+                        .total = n,
+                        .T = T,
+                        .n_layers = step.arch->n_layers};
     step.go_on = tell_layer;
     step.go_on_ctx = &p;
     tt_model_forward(&step);

@@ -94,7 +94,9 @@ endless_install "$repack" "$TMPDIR/endless.gturbo"
 # ---- what an install lacks ----
 
 failed "tokenizer.json" --model "$TMPDIR/mute.gturbo" --prompt hi
+expect_err "convert the checkpoint again"
 failed "chat_template.jinja" --model "$bare" --prompt hi --chat
+expect_err "convert the checkpoint again"
 failed "chat_template.jinja" --model "$bare" --interactive
 failed "chat_template.jinja" --model "$bare" --prompt hi --system s
 run "$cli" --model "$bare" --prompt "The capital of France is" "${greedy[@]}" --max-new 2
@@ -104,6 +106,22 @@ expect_err "no chat template"
 run "$cli" --model "$TMPDIR/mute.gturbo" --plan
 expect_rc 0
 expect_out "no tokenizer"
+
+# ---- installs that are none, and files that are named with the install they are in ----
+
+failed "$model/manifest.json is a file" --model "$model/manifest.json" --prompt hi
+failed "$model/tokenizer is not an install" --model "$model/tokenizer" --prompt hi
+cp -a "$bare" "$TMPDIR/short.gturbo"
+truncate -s 100 "$TMPDIR/short.gturbo/model_weights.bin"
+failed "$TMPDIR/short.gturbo/model_weights.bin" --model "$TMPDIR/short.gturbo" --prompt hi
+echo '{}' >"$TMPDIR/short.gturbo/manifest.json"
+failed "$TMPDIR/short.gturbo/manifest.json: key \"magic\" is missing" --model "$TMPDIR/short.gturbo" \
+    --prompt hi
+rm -r "$TMPDIR/short.gturbo/packed_experts" "$TMPDIR/short.gturbo/manifest.json"
+cp "$bare/manifest.json" "$TMPDIR/short.gturbo/"
+cp "$bare/model_weights.bin" "$TMPDIR/short.gturbo/"
+failed "$TMPDIR/short.gturbo/packed_experts" --model "$TMPDIR/short.gturbo" --prompt hi
+expect_err "is missing in the install"
 
 # ---- raw ----
 
@@ -328,6 +346,10 @@ expect_same "$out" "The capital of Japan is Tokyo."
 echo '[{"role": "user"' >"$TMPDIR/messages.json"
 failed "messages.json" "${chat[@]}" --messages "$TMPDIR/messages.json"
 failed "none.json" "${chat[@]}" --messages "$TMPDIR/none.json"
+echo '[{"role": "user", "content": null}]' >"$TMPDIR/messages.json"
+failed "messages.json: message 0" "${chat[@]}" --messages "$TMPDIR/messages.json"
+echo '[{"role": "robot", "content": "hi"}]' >"$TMPDIR/messages.json"
+failed 'messages.json: the role of message 0 is "robot"' "${chat[@]}" --messages "$TMPDIR/messages.json"
 echo '{"name": "add"}' >"$TMPDIR/tools.json"
 failed "tools.json" "${chat[@]}" --prompt hi --tools "$TMPDIR/tools.json"
 

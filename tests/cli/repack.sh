@@ -148,6 +148,20 @@ done
 run "$repack" --input-snapshot models/tales --output "$TMPDIR/k.gturbo"
 expect_rc 0
 
+# ---- a file that grows too large: cleaned up like any other failure ----
+
+rm -rf "$TMPDIR/k.gturbo"
+last="ulimit -f"
+rc=0
+(
+    ulimit -f 1000
+    exec "$repack" --input-snapshot models/tales --output "$TMPDIR/k.gturbo" 2>"$TMPDIR/err" >&2
+) || rc=$?
+err=$(cat "$TMPDIR/err")
+expect_rc 1
+expect_err 'File too large'
+expect_same "$(find "$TMPDIR" -maxdepth 1 -name 'k.gturbo*')" ""
+
 # ---- without a tokenizer: converted with a warning ----
 
 mkdir "$TMPDIR/bare"
