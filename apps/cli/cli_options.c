@@ -310,6 +310,8 @@ static void note_given(tt_cli_options *o, const tt_arg *table)
     s->presence_penalty = tt_args_given(table, "presence-penalty");
     s->frequency_penalty = tt_args_given(table, "frequency-penalty");
     o->seed_given = tt_args_given(table, "seed");
+    o->cache_given = tt_args_given(table, "warm") || tt_args_given(table, "heat-profile") ||
+                     tt_args_given(table, "governor");
     if (!tt_args_given(table, "max-new"))
         o->max_new = o->interactive ? 0 : TT_CLI_MAX_NEW;
 }

@@ -30,6 +30,7 @@ typedef struct tt_cli_options {
     uint32_t max_new; /* 0: until the context is full */
     tt_arg_list stop;
     bool seed_given;
+    bool cache_given; /* --warm, --heat-profile or --governor */
     tt_cli_sampling sampling;
     tt_model_options load;
 } tt_cli_options;

@@ -43,7 +43,11 @@ tt_status tt_engine_plan(tt_engine *e, tt_error *err)
     if (!tt_dir_exists(e->o->model) && !tt_file_exists(e->o->model))
         return tt_fail_at(err, TT_ERR_NOT_FOUND, e->o->model, -1,
                           "no such directory; TinyTitanRepack makes an install from a checkpoint");
-    return tt_model_plan(e->o->model, &e->o->load, &e->plan, err);
+    tt_status st = tt_model_plan(e->o->model, &e->o->load, &e->plan, err);
+    if (st == TT_OK && e->o->cache_given && e->plan.experts_per_layer == 0)
+        return tt_fail(err, TT_ERR_INVALID,
+                       "options of the expert cache were given, but this is a dense model");
+    return st;
 }
 
 /* ---- text ---- */

@@ -103,6 +103,35 @@ static void every_option_arrives(void **state)
     REFUSED("4096", "--model=m", "--plan", "--io-piece=20001");
 }
 
+static void cache_options(void **state)
+{
+    (void)state;
+    TAKEN("--model=m", "--plan");
+    assert_true(o.load.warm_seconds == TT_WARM_AUTO && o.load.governor && !o.cache_given);
+    assert_null(o.load.heat_profile);
+    TAKEN("--model=m", "--plan", "--warm=auto", "--heat-profile=f", "--governor=on");
+    assert_true(o.load.warm_seconds == TT_WARM_AUTO && o.load.governor && o.cache_given);
+    assert_string_equal(o.load.heat_profile, "f");
+    TAKEN("--model=m", "--plan", "--governor=off");
+    assert_false(o.load.governor);
+    assert_true(o.cache_given);
+    TAKEN("--model=m", "--plan", "--warm=off");
+    assert_true(o.load.warm_seconds == 0);
+    TAKEN("--model=m", "--plan", "--warm=2.5");
+    assert_true(o.load.warm_seconds == 2.5f);
+    static const char *const bad[] = {"",     "0",  "-1",    "1e3", "nan",   "inf",
+                                      "off ", "on", "1.2.3", ".",   "86401", "5s"};
+    for (unsigned i = 0; i < sizeof bad / sizeof *bad; i++) {
+        float f = 3;
+        assert_int_equal(tt_cli_warm(bad[i], &f, NULL), TT_ERR_INVALID);
+        assert_true(f == 3);
+    }
+    REFUSED("--warm is \"fast\"", "--model=m", "--plan", "--warm=fast");
+    REFUSED("--governor", "--model=m", "--plan", "--governor=auto");
+    REFUSED("--heat-profile is empty", "--model=m", "--plan", "--heat-profile=");
+    REFUSED("no effect", "--model=m", "--plan", "--warm=off", "--heat-profile=f");
+}
+
 static void options_win_over_the_models_sampling(void **state)
 {
     (void)state;
@@ -221,6 +250,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(defaults),
         cmocka_unit_test(every_option_arrives),
+        cmocka_unit_test(cache_options),
         cmocka_unit_test(options_win_over_the_models_sampling),
         cmocka_unit_test(one_thing_to_answer),
         cmocka_unit_test(values_are_checked),
