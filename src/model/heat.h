@@ -1,7 +1,7 @@
 /* heat.h: the heat profile of an opened model: taken up at open, kept at close.
  *
- * Owns:      which file, the model's key in it, how long and how much is read ahead, the sentence of
- *            --plan.
+ * Owns:      which file, the model's key in it, how long and how much is read ahead, the sentence
+ *            of --plan.
  * Not here:  the file's format (io/heat_profile.h), heat and warming (io/expert_cache.h).
  * Laws:      (1) nothing fails for a profile: what is wrong with one is told in the plan;  (2) a
  *            profile is of one manifest: another model's, or that of other bits, is refused;

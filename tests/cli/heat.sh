@@ -63,7 +63,8 @@ run "$cli" "${story[@]}" --heat-profile "$TMPDIR/a/b/own.bin"
 expect_rc 0
 [ -s "$TMPDIR/a/b/own.bin" ] || fail "no profile at --heat-profile"
 run "$cli" "${story[@]}" --plan --json --heat-profile "$TMPDIR/a/b/own.bin" --warm 7
-expect_out "\"cache\": {\"warm_seconds\": 7.0, \"heat_profile\": \"$TMPDIR/a/b/own.bin\", \"heat_status\": \"TT_OK\", \"governor\": true}"
+expect_out "\"warm_seconds\": 7.0, \"heat_profile\": \"$TMPDIR/a/b/own.bin\""
+expect_out '"heat_status": "TT_OK", "governor": true}'
 # An install that cannot be written to: somebody else's.
 if [ "$(id -u)" -eq 0 ] && command -v setpriv >/dev/null; then
     mkdir "$TMPDIR/home"
