@@ -27,9 +27,9 @@ typedef struct measured {
 typedef struct speed_run {
     bench_options o;
     bool decode;
-    uint32_t prompt_tokens, tokens, repeat, fill;
+    uint32_t prompt_tokens, tokens, warm_up, repeat, fill, context;
     const char *forced, *trace;
-    uint32_t *prompt; /* [prompt_tokens], with forced ids tokens more */
+    uint32_t *prompt; /* [prompt_tokens], with forced ids warm_up + tokens more */
     measured *run;    /* [repeat] in the order they were run */
     tt_model *model;
     tt_session *session;     /* NULL with fill */
@@ -61,7 +61,7 @@ static tt_status bar_end_tokens(speed_run *r, tt_error *err)
 
 static tt_status make_prompt(speed_run *r, tt_error *err)
 {
-    uint32_t need = r->prompt_tokens + (r->decode ? r->tokens : 0);
+    uint32_t need = r->prompt_tokens + (r->decode ? r->warm_up + r->tokens : 0);
     if (r->forced != NULL)
         return bench_ids_forced(r->forced, r->o.model, need, &r->prompt, err);
     r->prompt = calloc(need, sizeof *r->prompt);
@@ -159,8 +159,13 @@ static void end_measuring(speed_run *r, measured *m)
 
 static tt_status run_decode(speed_run *r, measured *m, tt_error *err)
 {
-    begin_measuring(r, m);
-    for (uint32_t i = 0; i < r->tokens; i++) {
+    for (uint32_t i = 0; i < r->warm_up + r->tokens; i++) {
+        if (i == r->warm_up) {
+            *m = (measured){0};
+            begin_measuring(r, m);
+        }
+        if (!bench_goes_on(NULL))
+            return tt_fail(err, TT_ERR_ABORTED, "stopped");
         uint32_t id = next_id(r, i);
         double begin = tt_now();
         if (r->fill > 0)
@@ -182,7 +187,8 @@ static tt_status run_once(speed_run *r, measured *m, tt_error *err)
     TT_TRY(tt_session_rewind(r->session, 0, err));
     begin_measuring(r, m);
     double begin = tt_now();
-    TT_TRY(tt_session_sync(r->session, r->prompt, r->prompt_tokens, NULL, NULL, err));
+    const tt_prefill_options po = {.go_on = bench_goes_on};
+    TT_TRY(tt_session_sync(r->session, r->prompt, r->prompt_tokens, &po, NULL, err));
     m->seconds = tt_now() - begin;
     end_measuring(r, m);
     if (!r->decode)
@@ -267,8 +273,10 @@ static int report(speed_run *r)
     if (rate != NULL)
         report_rates(r, name, obj, rate);
     free(rate);
-    if (r->decode)
+    if (r->decode) {
         bench_set(obj, "prompt_tokens", json_integer(r->prompt_tokens));
+        bench_set(obj, "warm_up", json_integer(r->warm_up));
+    }
     bench_set(obj, "tokens", json_integer(r->decode ? r->tokens : r->prompt_tokens));
     bench_set(obj, "filled_context", json_integer(r->fill));
     bench_set(obj, "forced_ids", r->forced != NULL ? json_string(r->forced) : json_null());
@@ -278,6 +286,7 @@ static int report(speed_run *r)
     bench_set(obj, "expert_wait_seconds", json_real(stats.expert_wait_seconds));
     bench_set(obj, "load_seconds", json_real(stats.load_seconds));
     bench_set(obj, "peak_rss", json_integer((json_int_t)tt_machine_peak_rss()));
+    bench_set(obj, "major_faults", json_integer((json_int_t)tt_machine_major_faults()));
     printf("experts, prompts included: %.1f %% found in memory, %.1f MiB read, waited %.3f s\n",
            100 * hit_rate(&stats), (double)stats.expert_bytes_read / (double)TT_MIB,
            stats.expert_wait_seconds);
@@ -287,7 +296,8 @@ static int report(speed_run *r)
 static int measure(speed_run *r)
 {
     tt_error err = {0};
-    uint32_t context = r->fill + r->prompt_tokens + (r->decode ? r->tokens : 0);
+    uint32_t need = r->fill + r->prompt_tokens + (r->decode ? r->warm_up + r->tokens : 0);
+    uint32_t context = need > r->context ? need : r->context;
     int rc = bench_open(&r->o, context, &r->model, r->fill > 0 ? NULL : &r->session);
     if (rc != BENCH_GO_ON)
         return rc;
@@ -312,14 +322,20 @@ static int measure(speed_run *r)
 
 #define SPEED_ROWS(r)                                                                              \
     TT_OPT_U32("repeat", &(r).repeat, "N", 1, MOST_REPEATS, "runs (3)"),                           \
+        TT_OPT_U32("max-context", &(r).context, "N", 1, TT_MAX_CONTEXT,                            \
+                   "tokens to make room for, unless given those of a run"),                        \
         TT_OPT_STRING("forced-ids", &(r).forced, "FILE|chain[:SEED]",                              \
                       "JSON list of the ids to run on, or the chain of a synthetic install"),      \
         TT_OPT_STRING("trace", &(r).trace, "FILE", "write what the expert cache was asked")
 
 int bench_decode(int argc, char **argv)
 {
-    speed_run r = {
-        .o.kv = BENCH_KV_8, .decode = true, .prompt_tokens = 16, .tokens = 64, .repeat = 3};
+    speed_run r = {.o.kv = BENCH_KV_8,
+                   .o.context_flag = "--prompt-tokens and --tokens",
+                   .decode = true,
+                   .prompt_tokens = 16,
+                   .tokens = 64,
+                   .repeat = 3};
     tt_arg table[] = {
         BENCH_MODEL_ROWS(&r.o, "(8)"),
         TT_OPT_HEADING("Decode:"),
@@ -327,6 +343,8 @@ int bench_decode(int argc, char **argv)
                    "length of the fixed prompt before it (16)"),
         TT_OPT_U32("fill-context", &r.fill, "N", 1, TT_MAX_CONTEXT / 2,
                    "no prompt: begin after N tokens whose keys, values and state are made up"),
+        TT_OPT_U32("warm-up", &r.warm_up, "N", 0, TT_MAX_CONTEXT / 2,
+                   "tokens to decode before those that are measured, in each run (0)"),
         TT_OPT_U32("tokens", &r.tokens, "N", 1, TT_MAX_CONTEXT / 2, "tokens to decode a run (64)"),
         SPEED_ROWS(r),
         BENCH_OTHER_ROWS(&r.o),
@@ -348,7 +366,8 @@ int bench_decode(int argc, char **argv)
 
 int bench_prefill(int argc, char **argv)
 {
-    speed_run r = {.o.kv = BENCH_KV_8, .prompt_tokens = 512, .repeat = 3};
+    speed_run r = {
+        .o.kv = BENCH_KV_8, .o.context_flag = "--tokens", .prompt_tokens = 512, .repeat = 3};
     tt_arg table[] = {
         BENCH_MODEL_ROWS(&r.o, "(8)"),
         TT_OPT_HEADING("Prefill:"),

@@ -59,12 +59,12 @@ typedef struct tt_delta_shape {
 
 typedef enum tt_gate_act { TT_GATE_SILU, TT_GATE_SIGMOID } tt_gate_act;
 
-/* One expert applied to n rows: y[n,H] = down(silu(gate x) * (up x)). The reduction adds weight[i]
- * * y[i] to row[i]. */
+/* One expert applied to n rows: m[n,F] = silu(gate x) * (up x), y[n,H] = down m. The reduction adds
+ * weight[i] * y[i] to row[i]. */
 typedef struct tt_expert_job {
     tt_mat gate, up, down;
     const float *x;      /* [n, H], gathered rows */
-    float *m;            /* [n, F], scratch */
+    float *m;            /* [n, F] */
     float *y;            /* [n, H] */
     const uint32_t *row; /* [n] */
     const float *weight; /* [n] */
@@ -134,8 +134,10 @@ typedef struct tt_ops {
      * the chosen. 3.7 */
     void (*route)(tt_backend *be, uint32_t *ids, float *weights, const float *logits, uint32_t E,
                   uint32_t K, uint32_t T);
-    /* Runs n jobs; their outputs do not depend on one another. */
-    void (*experts)(tt_backend *be, const tt_expert_job *jobs, uint32_t n);
+    /* The two halves of n jobs, whose outputs do not depend on one another: m = silu(gate x) * (up
+     * x), which reads gate, up and x of a job alone; then y = down m, which reads down and m. */
+    void (*experts_gate_up)(tt_backend *be, const tt_expert_job *jobs, uint32_t n);
+    void (*experts_down)(tt_backend *be, const tt_expert_job *jobs, uint32_t n);
     /* acc[T,H]: for each job in order, acc[row[i]] += weight[i] * y[i]. The caller gives jobs in
      * ascending expert id. */
     void (*experts_reduce)(tt_backend *be, float *acc, uint32_t H, const tt_expert_job *jobs,

@@ -306,7 +306,7 @@ static void op_swiglu(tt_backend *be, float *y, const float *x, const tt_mat *Wg
     run_mat(be, &j);
 }
 
-/* ---- experts: all jobs in two phases, the work of a phase cut evenly ---- */
+/* ---- experts: one half of all jobs, its work cut evenly ---- */
 
 typedef struct experts_job {
     const tt_cpu_impl *im;
@@ -364,14 +364,21 @@ static void experts_part(void *ctx, size_t begin, size_t end, unsigned worker)
     }
 }
 
-static void op_experts(tt_backend *be, const tt_expert_job *jobs, uint32_t n)
+static void run_experts(tt_backend *be, const tt_expert_job *jobs, uint32_t n, bool down)
 {
-    experts_job p = {impl_of(be), jobs, n, false};
-    for (int phase = 0; phase < 2; phase++) {
-        p.down = phase == 1;
-        uint64_t cost = phase_cost(&p);
-        run(be, (size_t)cost, 1, cost, experts_part, &p);
-    }
+    experts_job p = {impl_of(be), jobs, n, down};
+    uint64_t cost = phase_cost(&p);
+    run(be, (size_t)cost, 1, cost, experts_part, &p);
+}
+
+static void op_experts_gate_up(tt_backend *be, const tt_expert_job *jobs, uint32_t n)
+{
+    run_experts(be, jobs, n, false);
+}
+
+static void op_experts_down(tt_backend *be, const tt_expert_job *jobs, uint32_t n)
+{
+    run_experts(be, jobs, n, true);
 }
 
 typedef struct reduce_job {
@@ -593,7 +600,8 @@ const tt_ops tt_cpu_ops = {
     .attend = op_attend,
     .sigmoid_gate = op_sigmoid_gate,
     .route = op_route,
-    .experts = op_experts,
+    .experts_gate_up = op_experts_gate_up,
+    .experts_down = op_experts_down,
     .experts_reduce = op_experts_reduce,
     .moe_add = op_moe_add,
 };

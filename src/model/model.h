@@ -9,8 +9,9 @@
 #ifndef TT_MODEL_MODEL_H
 #define TT_MODEL_MODEL_H
 
-#include "base/clock.h"
 #include "format/install.h"
+#include "model/governor.h"
+#include "model/heat.h"
 #include "model/moe.h"
 #include "model/plan.h"
 #include "model/rope.h"
@@ -23,36 +24,24 @@ struct tt_model {
     tt_backend *be;
     tt_rope rope;
     tt_weights weights;
-    tt_reader *reader; /* MoE only, like the next three */
+    tt_reader *reader; /* MoE only, like the next five */
     uint32_t *crc;     /* [L * E], with verify_reads */
     tt_expert_cache *cache;
     tt_moe moe;
+    tt_heat heat;
+    tt_governor governor;
     tt_scratch scratch;
     char key[TT_MAX_NAME]; /* what a snapshot is bound to: manifest, backend, level, rope */
     double load_seconds;
     tt_stage_times *times; /* the caller's; NULL: nothing is measured */
 };
 
-/* Around the MoE stage of a layer, for `times`. */
-static inline void tt_moe_begins(const tt_step *s)
-{
-    if (s->model->times != NULL)
-        s->model->times->began = tt_now();
-}
-
-static inline void tt_moe_ends(const tt_step *s, uint32_t layer)
-{
-    tt_stage_times *t = s->model->times;
-    if (t == NULL)
-        return;
-    double spent = tt_now() - t->began;
-    t->moe += spent;
-    t->moe_layer[layer] += spent;
-    t->layers++;
-}
-
 /* Runs the family's page on a step, and its head. */
 void tt_model_forward(tt_step *s);
 void tt_model_head(tt_step *s, float *logits, uint32_t row0, uint32_t n);
+
+/* Between two steps: memory is looked after, reads that nobody waits for go on. Allocates nothing.
+ */
+void tt_model_tick(tt_model *m);
 
 #endif

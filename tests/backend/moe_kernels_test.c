@@ -1,4 +1,4 @@
-/* Proves the router's choice, the experts' two phases and their reduction at every level. */
+/* Proves the router's choice, the experts' two halves and their reduction at every level. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -133,10 +133,14 @@ static void free_layer(layer *z)
     free(z->jobs);
 }
 
-/* The two phases over all jobs give the bytes of swiglu and matmul job by job. */
+/* The two halves over all jobs give the bytes of swiglu and matmul job by job; y is the second
+ * one's alone. */
 static void check_experts(tt_backend *be, tt_backend *one, const layer *z)
 {
-    be->ops->experts(be, z->jobs, z->n);
+    be->ops->experts_gate_up(be, z->jobs, z->n);
+    for (uint32_t i = 0; i < z->n; i++)
+        memset(z->jobs[i].y, 0xa5, (size_t)z->jobs[i].n * z->H * sizeof *z->jobs[i].y);
+    be->ops->experts_down(be, z->jobs, z->n);
     for (uint32_t i = 0; i < z->n; i++) {
         const tt_expert_job *j = &z->jobs[i];
         size_t F = z->F, H = z->H;
@@ -189,7 +193,8 @@ static void experts_at(const char *level)
                 check_reduce(be, &r, &z);
                 free_layer(&z);
             }
-        be->ops->experts(be, NULL, 0);
+        be->ops->experts_gate_up(be, NULL, 0);
+        be->ops->experts_down(be, NULL, 0);
         tt_backend_close(&be);
     }
     tt_backend_close(&one);
