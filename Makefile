@@ -178,10 +178,12 @@ $(BUILD)/tests/%_test: $(BUILD)/obj/tests/%_test.o $(SUPPORT_OBJ) $(LIB_A) | tes
 test-cmocka:
 	@pkg-config --exists cmocka || { echo 'cmocka is missing. Run: tools/install-deps' >&2; exit 1; }
 
-# The corpus of a fuzz target through the target, with any compiler and under any sanitizer.
-$(BUILD)/tests/fuzz/fuzz_%_replay: $(BUILD)/obj/tests/fuzz/fuzz_%.o $(BUILD)/obj/tests/fuzz/replay.o $(LIB_A)
+# The corpus of a fuzz target through the target, with any compiler and under any sanitizer. What programs read
+# themselves is fuzzed too, so their archives are there to take from.
+APPS_A := $(PROGRAMS:%=$(BUILD)/lib/apps/%.a)
+$(BUILD)/tests/fuzz/fuzz_%_replay: $(BUILD)/obj/tests/fuzz/fuzz_%.o $(BUILD)/obj/tests/fuzz/replay.o $(APPS_A) $(LIB_A)
 	@mkdir -p $(@D)
-	$(call say,LD,$@)$(CC) $(filter %.o,$^) $(LIB_A) $(ALL_LDFLAGS) $(LIBS) -o $@
+	$(call say,LD,$@)$(CC) $(filter %.o,$^) $(APPS_A) $(LIB_A) $(ALL_LDFLAGS) $(LIBS) -o $@
 
 # libFuzzer programs live in a build of their own: the whole library is instrumented.
 FUZZ_SAN := -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
@@ -191,9 +193,9 @@ fuzz-programs:
 	    $(FUZZ_SRC:tests/fuzz/%.c=$(FUZZ_BUILD)/bin/%) fuzz-done
 fuzz-done:
 	@true
-$(BUILD)/bin/fuzz_%: $(BUILD)/obj/tests/fuzz/fuzz_%.o $(LIB_A)
+$(BUILD)/bin/fuzz_%: $(BUILD)/obj/tests/fuzz/fuzz_%.o $(APPS_A) $(LIB_A)
 	@mkdir -p $(@D)
-	$(call say,LD,$@)$(CC) $(filter %.o,$^) $(LIB_A) $(ALL_LDFLAGS) -fsanitize=fuzzer $(LIBS) -o $@
+	$(call say,LD,$@)$(CC) $(filter %.o,$^) $(APPS_A) $(LIB_A) $(ALL_LDFLAGS) -fsanitize=fuzzer $(LIBS) -o $@
 
 $(BUILD)/man/%: docs/man/%.scd
 	@mkdir -p $(@D)
@@ -235,8 +237,9 @@ check-fuzz:
 check-clients: all tests
 	$(Q)TEST_TIMEOUT=1200 $(RUN) --clients $(TESTS)
 
+# One after the other: each keeps all cores busy by itself.
 check-long: test-programs
-	$(Q)TEST_TIMEOUT=7200 $(RUN) --long $(TESTS)
+	$(Q)TEST_TIMEOUT=7200 $(RUN) --jobs 1 --long $(TESTS)
 
 # ---- lint ----
 

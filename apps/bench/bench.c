@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/stop.h"
+
 #define PROGRAM "TinyTitanBench"
 
 const char *const bench_backends[] = {"cpu", "ref", NULL};
@@ -25,6 +27,8 @@ static const command commands[] = {
     {"perplexity", bench_perplexity, "nats per token of a text, in windows"},
     {"decode", bench_decode, "tokens a second, one after the other"},
     {"prefill", bench_prefill, "tokens a second of a prompt"},
+    {"replay", bench_replay, "a trace of decode or prefill against cache policies and sizes"},
+    {"synth", bench_synth, "writes a model of random weights in a published geometry"},
     {"io", bench_io, "bytes a second of the disk, by reader, depth and piece size"},
 };
 
@@ -32,6 +36,11 @@ static const command commands[] = {
 
 int bench_fail(const tt_error *err)
 {
+    int sig = tt_stop_signal();
+    if (sig != 0 && err->status == TT_ERR_ABORTED) {
+        fprintf(stderr, PROGRAM ": stopped by %s\n", tt_stop_name(sig));
+        return tt_stop_code(sig);
+    }
     fprintf(stderr, PROGRAM ": ");
     if (err->file[0] != '\0' && strstr(err->message, err->file) == NULL)
         fprintf(stderr, "%s: ", err->file);
@@ -64,13 +73,28 @@ static int print_version(void)
 
 static int print_commands(void)
 {
-    printf("Usage: " PROGRAM " COMMAND --model DIR [OPTION...]\n\n"
+    printf("Usage: " PROGRAM " COMMAND [OPTION...]\n\n"
            "Measures an install.\n\nCommands:\n");
     for (size_t i = 0; i < N_COMMANDS; i++)
         printf("  %-12s %s\n", commands[i].name, commands[i].purpose);
     printf("\n" PROGRAM " COMMAND --help lists a command's options; --version prints the version.\n"
-           "Exit codes: 0 done, 1 failed, 2 wrong usage.\n");
+           "Exit codes: 0 done, 1 failed, 2 wrong command line, 128 and the number of the signal\n"
+           "that stopped it.\n");
     return end_of_output();
+}
+
+/* What can be told from the command line alone; the rest is told once the model is known. */
+static tt_status check_together(const bench_options *o, tt_error *err)
+{
+    if (o->model != NULL && o->model[0] == '\0')
+        return tt_fail(err, TT_ERR_INVALID, "--model is empty, must be the folder of an install");
+    if (o->prefill_chunk % TT_BLOCK != 0)
+        return tt_fail(err, TT_ERR_INVALID, "--prefill-chunk is %u, must be a multiple of %u",
+                       o->prefill_chunk, TT_BLOCK);
+    if (o->io_piece % 4096 != 0)
+        return tt_fail(err, TT_ERR_INVALID, "--io-piece is %llu bytes, must be a multiple of 4096",
+                       (unsigned long long)o->io_piece);
+    return tt_args_backend(bench_backends[o->backend], bench_levels[o->level], err);
 }
 
 int bench_parse(const char *name, const char *purpose, tt_arg *table, bench_options *o, int argc,
@@ -87,17 +111,12 @@ int bench_parse(const char *name, const char *purpose, tt_arg *table, bench_opti
         tt_args_help(table, &text);
         tt_status st = tt_buf_status(&text, &err);
         if (st == TT_OK)
-            printf("Usage: " PROGRAM " %s --model DIR [OPTION...]\n\n%s\n\n%s", name, purpose,
-                   text.data);
+            printf("Usage: " PROGRAM " %s%s [OPTION...]\n\n%s\n\n%s", name,
+                   strstr(text.data, "--model") != NULL ? " --model DIR" : "", purpose, text.data);
         tt_buf_free(&text);
         return st == TT_OK ? end_of_output() : bench_fail(&err);
     }
-    if (o->prefill_chunk % TT_BLOCK != 0) {
-        fprintf(stderr, PROGRAM ": --prefill-chunk is %u, must be a multiple of %u\n",
-                o->prefill_chunk, TT_BLOCK);
-        return BENCH_USAGE;
-    }
-    return BENCH_GO_ON;
+    return check_together(o, &err) == TT_OK ? BENCH_GO_ON : bench_usage(&err);
 }
 
 int bench_open(const bench_options *o, uint32_t context, tt_model **model, tt_session **session)
@@ -112,21 +131,40 @@ int bench_open(const bench_options *o, uint32_t context, tt_model **model, tt_se
     mo.kv_bits = 4u << o->kv;
     mo.prefill_chunk = o->prefill_chunk;
     mo.expert_slots = o->slots;
+    mo.ram_budget = o->ram_budget;
     mo.verify_reads = o->verify_reads;
     mo.reader = bench_readers[o->reader];
     mo.io_depth = o->io_depth;
     mo.io_piece = (uint32_t)o->io_piece;
     mo.expert_mirror = o->expert_mirror;
     tt_model *m = NULL;
-    tt_status st = tt_model_open(o->model, &mo, NULL, NULL, &m, &err);
-    if (st != TT_OK) /* an option that this model cannot take is wrong usage */
-        return st == TT_ERR_INVALID ? bench_usage(&err) : bench_fail(&err);
-    if (tt_session_create(m, session, &err) != TT_OK) {
+    tt_stop_catch();
+    if (tt_model_open(o->model, &mo, tt_stop_progress, NULL, &m, &err) != TT_OK) {
+        const tt_arg_name names[] = {{"max_context", o->context_flag},
+                                     {"expert_slots", "--expert-cache-slots"},
+                                     {"prefill_chunk", "--prefill-chunk"},
+                                     {"kv_bits", "--kv-bits"},
+                                     {NULL, NULL}};
+        tt_args_translate(names, &err);
+        return bench_fail(&err);
+    }
+    tt_model_info info;
+    tt_model_get_info(m, &info);
+    if (info.n_experts > 0 && o->slots > info.n_experts)
+        fprintf(stderr, PROGRAM ": --expert-cache-slots %u is cut to the %u experts of a layer\n",
+                o->slots, info.n_experts);
+    if (session != NULL && tt_session_create(m, session, &err) != TT_OK) {
         tt_model_close(&m);
         return bench_fail(&err);
     }
     *model = m;
     return BENCH_GO_ON;
+}
+
+bool bench_goes_on(void *ctx)
+{
+    (void)ctx;
+    return tt_stop_signal() == 0;
 }
 
 void bench_set(json_t *obj, const char *key, json_t *value)
@@ -149,7 +187,11 @@ json_t *bench_context(const char *name, const tt_model *model)
     bench_set(obj, "kv_bits", json_integer(info.kv_bits));
     bench_set(obj, "prefill_chunk", json_integer(info.prefill_chunk));
     bench_set(obj, "reader", json_string(tt_model_get_plan(model)->reader));
-    bench_set(obj, "expert_slots", json_integer(tt_model_get_plan(model)->slots_per_layer));
+    const tt_plan *plan = tt_model_get_plan(model);
+    bench_set(obj, "expert_slots", json_integer(plan->slots_per_layer));
+    bench_set(obj, "max_context", json_integer(plan->max_context));
+    bench_set(obj, "planned_bytes", json_integer((json_int_t)plan->total));
+    bench_set(obj, "ram_budget", json_integer((json_int_t)plan->budget));
     return obj;
 }
 
@@ -174,10 +216,13 @@ int bench_finish(const bench_options *o, json_t *obj)
 int main(int argc, char **argv)
 {
     const char *name = argc > 1 ? argv[1] : "";
-    if (strcmp(name, "--help") == 0)
-        return print_commands();
-    if (strcmp(name, "--version") == 0)
-        return print_version();
+    bool help = strcmp(name, "--help") == 0;
+    if (help || strcmp(name, "--version") == 0) {
+        if (argc == 2)
+            return help ? print_commands() : print_version();
+        fprintf(stderr, PROGRAM ": %s stands alone, not with \"%s\"\n", name, argv[2]);
+        return BENCH_USAGE;
+    }
     const char *words[N_COMMANDS + 1] = {0};
     for (size_t i = 0; i < N_COMMANDS; i++) {
         words[i] = commands[i].name;

@@ -2,9 +2,12 @@
  *
  * Owns:      the model options and their defaults, opening a model from them, errors and results
  *            on their way out.
- * Not here:  the measurements (logits.c, perplexity.c, speed.c, disk.c).
- * Laws:      (1) exit codes: 0 done, 1 failed, 2 wrong usage;  (2) results go to stdout, with
- *            --json as one object on its last line; everything else goes to stderr.
+ * Not here:  the measurements (logits.c, perplexity.c, speed.c, disk.c, replay_trace.c), models
+ *            made for them (synth.h).
+ * Laws:      (1) exit codes: 0 done, 1 failed, 2 the command line alone is wrong, 128 and a
+ *            signal's number;  (2) results go to stdout, with --json as one object on its last
+ *            line; everything else goes to stderr;  (3) a command that opened a model asks
+ *            tt_stop_signal in its loops.
  * Threads:   one.
  */
 #ifndef TT_BENCH_BENCH_H
@@ -19,10 +22,11 @@ enum { BENCH_DONE = 0, BENCH_FAILED = 1, BENCH_USAGE = 2, BENCH_GO_ON = -1 };
 
 typedef struct bench_options {
     const char *model;
-    int backend, level, kv; /* indexes into the words of bench.c */
+    const char *context_flag; /* what the command's context follows from, for messages */
+    int backend, level, kv;   /* indexes into the words of bench.c */
     int reader;
     uint32_t threads, prefill_chunk, slots, io_depth;
-    uint64_t io_piece;
+    uint64_t io_piece, ram_budget;
     const char *expert_mirror;
     bool verify_reads, json, help, version;
 } bench_options;
@@ -46,6 +50,8 @@ enum { BENCH_KV_4, BENCH_KV_8, BENCH_KV_16, BENCH_KV_32 };
                    "tokens a prefill step, a multiple of 64"),                                     \
         TT_OPT_U32("expert-cache-slots", &(o)->slots, "N", 1, TT_MAX_EXPERTS,                      \
                    "expert slots a layer, unless given as many as fit"),                           \
+        TT_OPT_SIZE("ram-budget", &(o)->ram_budget, "SIZE", 1, UINT64_MAX / 2,                     \
+                    "memory of the whole process, unless given what the machine can spare"),       \
         TT_OPT_FLAG("verify-reads", &(o)->verify_reads,                                            \
                     "check the checksum of every expert that is read"),                            \
         TT_OPT_ENUM("reader", &(o)->reader, bench_readers, "how experts are read (auto)"),         \
@@ -64,12 +70,15 @@ enum { BENCH_KV_4, BENCH_KV_8, BENCH_KV_16, BENCH_KV_32 };
 /* Parses a command's arguments: BENCH_GO_ON, or the exit code when nothing is left to do. */
 int bench_parse(const char *command, const char *purpose, tt_arg *table, bench_options *o, int argc,
                 char **argv);
-/* Opens the model with room for `context` tokens and a session on it: BENCH_GO_ON or an exit code
- * with everything closed. */
+/* Opens the model with room for `context` tokens and a session on it (unless `session` is NULL):
+ * BENCH_GO_ON or an exit code with everything closed. Signals are caught from here on
+ * (base/stop.h). */
 int bench_open(const bench_options *o, uint32_t context, tt_model **model, tt_session **session);
-/* Says on stderr what went wrong. */
+/* Says on stderr what went wrong, or which signal stopped it. */
 int bench_fail(const tt_error *err);
 int bench_usage(const tt_error *err);
+/* False when a signal has come; for tt_prefill_options.go_on and other loops. */
+bool bench_goes_on(void *ctx);
 /* An object with what identifies a run: command, model, backend, level, threads, widths. NULL when
  * out of memory. */
 json_t *bench_context(const char *command, const tt_model *model);
@@ -84,5 +93,7 @@ int bench_perplexity(int argc, char **argv);
 int bench_decode(int argc, char **argv);
 int bench_prefill(int argc, char **argv);
 int bench_io(int argc, char **argv);
+int bench_replay(int argc, char **argv);
+int bench_synth(int argc, char **argv);
 
 #endif

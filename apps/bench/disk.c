@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 
 #include "base/file.h"
+#include "base/stop.h"
 #include "bench/bench.h"
 #include "format/install.h"
 #include "io/reader_probe.h"
@@ -119,12 +120,12 @@ static void lay_out(disk_run *r)
 }
 
 /* A reader that does not work here leaves its rows out and says why. */
-static tt_status measure_cell(disk_run *r, cell *c, uint32_t round, double slice, tt_error *err)
+static tt_status measure_part(disk_run *r, cell *c, double seconds, tt_error *err)
 {
     tt_measure_options mo = {.reader = {.depth = c->depth, .piece_bytes = c->piece},
                              .read_bytes = r->read_bytes,
-                             .seconds = slice,
-                             .seed = round * 1000 + (uint64_t)(c - r->cells) + 1};
+                             .seconds = seconds,
+                             .seed = 1000 * c->reads + (uint64_t)(c - r->cells) + 1};
     tt_measurement m;
     tt_error e = {0};
     if (r->refused[c->method][0] != '\0')
@@ -144,7 +145,21 @@ static tt_status measure_cell(disk_run *r, cell *c, uint32_t round, double slice
     c->bytes += m.bytes;
     c->reads += m.reads;
     c->seconds += m.seconds;
-    c->rate[round] = m.rate;
+    return TT_OK;
+}
+
+/* In parts of a second, between which a signal is seen. */
+static tt_status measure_cell(disk_run *r, cell *c, uint32_t round, double slice, tt_error *err)
+{
+    uint64_t bytes = c->bytes;
+    double seconds = c->seconds;
+    for (; slice > 0; slice -= 1) {
+        if (!bench_goes_on(NULL))
+            return tt_fail(err, TT_ERR_ABORTED, "stopped");
+        TT_TRY(measure_part(r, c, slice < 1 ? slice : 1, err));
+    }
+    if (c->seconds > seconds)
+        c->rate[round] = (double)(c->bytes - bytes) / (c->seconds - seconds);
     return TT_OK;
 }
 
@@ -252,6 +267,7 @@ int bench_io(int argc, char **argv)
     if (rc != BENCH_GO_ON)
         return rc;
     tt_error err = {.offset = -1};
+    tt_stop_catch();
     r.paths = calloc(MOST_FILES, sizeof *r.paths);
     tt_status st = r.paths == NULL     ? tt_fail(&err, TT_ERR_NOMEM, "out of memory for paths")
                    : r.o.model != NULL ? find_experts(&r, &err)

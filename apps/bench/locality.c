@@ -2,6 +2,7 @@
  * topic drift. */
 #include "bench/locality.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -175,6 +176,23 @@ void bench_locality_restart(bench_locality *g, uint64_t seed)
     for (uint32_t i = 0; i < g->o.topic; i++)
         g->topic[i] = draw_below(&g->random, g->o.clusters);
     g->cluster = g->topic[0];
+}
+
+/* What draw_expert and bench_locality_picks draw from, as numbers. */
+void bench_locality_chances(const bench_locality *g, uint32_t layer, uint32_t cluster, float *out)
+{
+    const bench_locality_options *o = &g->o;
+    const uint32_t *popular = g->popular + (size_t)layer * o->n_experts;
+    const uint32_t *pool = bench_locality_pool(g, layer, cluster);
+    double E = o->n_experts, P = o->pool;
+    for (uint32_t i = 0; i < o->n_experts; i++) {
+        double favoured = cbrt((i + 1) / E) - cbrt(i / E);
+        out[popular[i]] = (float)(o->stray * (o->skew * favoured + (1 - o->skew) / E));
+    }
+    for (uint32_t i = 0; i < o->pool; i++) {
+        double favoured = sqrt((i + 1) / P) - sqrt(i / P);
+        out[pool[i]] += (float)((1 - o->stray) * (o->peak * favoured + (1 - o->peak) / P));
+    }
 }
 
 uint32_t bench_locality_next(bench_locality *g)

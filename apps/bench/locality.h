@@ -51,6 +51,10 @@ void bench_locality_restart(bench_locality *g, uint64_t seed);
 uint32_t bench_locality_cluster(const bench_locality *g, uint32_t token);
 /* The pool of a cluster in a layer: options' `pool` ids, distinct, the ones used most first. */
 const uint32_t *bench_locality_pool(const bench_locality *g, uint32_t layer, uint32_t cluster);
+/* The chance of every expert of a layer to be what one draw for a token of the cluster falls on;
+ * [n_experts], in sum 1. A token's picks are top_k draws, repeated ones not counted. */
+void bench_locality_chances(const bench_locality *g, uint32_t layer, uint32_t cluster,
+                            float *chance);
 /* The top_k distinct experts of a token in a layer, ascending. */
 void bench_locality_picks(const bench_locality *g, uint32_t layer, uint32_t token, uint32_t *ids);
 

@@ -1,12 +1,13 @@
 /* logits: the model's answer to every position of a list of ids, for comparison with an oracle. */
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 
-#include "base/json.h"
+#include "base/stop.h"
 #include "bench/bench.h"
+#include "bench/forced_ids.h"
 #include "format/safetensors.h"
-
-#define MOST_JSON (64 * TT_MIB)
 
 typedef struct logits_run {
     bench_options o;
@@ -21,28 +22,25 @@ typedef struct logits_run {
     tt_error err;
 } logits_run;
 
-static tt_status read_ids(logits_run *r, tt_error *err)
+/* A file that is there is replaced, unless that would be a surprise. Opened before anything is
+ * computed: a place that cannot be written is told at once. */
+static tt_status open_output(logits_run *r, tt_error *err)
 {
-    json_t *tree = NULL;
-    TT_TRY(tt_json_load(r->ids_file, MOST_JSON, &tree, err));
-    size_t n = json_array_size(tree);
-    tt_status st = TT_OK;
-    if (n == 0 || n > TT_MAX_CONTEXT)
-        st = tt_fail_at(err, TT_ERR_FORMAT, r->ids_file, -1,
-                        "must be a JSON list of 1 to %u token ids", TT_MAX_CONTEXT);
-    else if ((r->ids = calloc(n, sizeof *r->ids)) == NULL)
-        st = tt_fail_at(err, TT_ERR_NOMEM, r->ids_file, -1, "out of memory for %zu ids", n);
-    for (size_t i = 0; i < n && st == TT_OK; i++) {
-        const json_t *v = json_array_get(tree, i);
-        json_int_t id = json_integer_value(v);
-        if (!json_is_integer(v) || id < 0 || id >= TT_MAX_VOCAB)
-            st = tt_fail_at(err, TT_ERR_FORMAT, r->ids_file, -1, "entry %zu is not a token id", i);
-        else
-            r->ids[i] = (uint32_t)id;
+    struct stat out, ids;
+    if (lstat(r->output, &out) == 0) {
+        if (S_ISDIR(out.st_mode))
+            return tt_fail_at(err, TT_ERR_EXISTS, r->output, -1,
+                              "--output is a folder, give the name of a file in it");
+        if (!S_ISREG(out.st_mode))
+            return tt_fail_at(err, TT_ERR_EXISTS, r->output, -1,
+                              "--output is there and no regular file, it will not be replaced");
+        if (stat(r->ids_file, &ids) == 0 && ids.st_dev == out.st_dev && ids.st_ino == out.st_ino)
+            return tt_fail_at(err, TT_ERR_EXISTS, r->output, -1,
+                              "--output is the file of --ids, which would be lost");
+    } else if (errno != ENOENT) {
+        return tt_fail_errno(err, errno, r->output, "--output cannot be written");
     }
-    r->n = n;
-    json_decref(tree);
-    return st;
+    return tt_st_writer_create(r->output, &r->writer, err);
 }
 
 static bool write_row(void *ctx, uint32_t position, const float *logits)
@@ -59,9 +57,8 @@ static tt_status compute(logits_run *r, tt_error *err)
     tt_model_get_info(r->model, &info);
     const uint64_t shape[2] = {r->n, info.vocab_size};
     r->row_bytes = info.vocab_size * sizeof(float);
-    TT_TRY(tt_st_writer_create(r->output, &r->writer, err));
     TT_TRY(tt_st_writer_declare(r->writer, "logits", TT_ST_F32, 2, shape, err));
-    const tt_prefill_options po = {.logits = write_row, .logits_ctx = r};
+    const tt_prefill_options po = {.logits = write_row, .logits_ctx = r, .go_on = bench_goes_on};
     tt_status st = tt_session_sync(r->session, r->ids, r->n, &po, NULL, err);
     if (r->status != TT_OK) { /* the cause of the abort */
         *err = r->err;
@@ -72,7 +69,7 @@ static tt_status compute(logits_run *r, tt_error *err)
 
 int bench_logits(int argc, char **argv)
 {
-    logits_run r = {.o.kv = BENCH_KV_32};
+    logits_run r = {.o.kv = BENCH_KV_32, .o.context_flag = "the number of ids"};
     tt_arg table[] = {
         BENCH_MODEL_ROWS(&r.o, "(32)"),
         TT_OPT_HEADING("Logits:"),
@@ -89,8 +86,14 @@ int bench_logits(int argc, char **argv)
                          table, &r.o, argc, argv);
     if (rc != BENCH_GO_ON)
         return rc;
-    tt_error err = {0};
-    if (read_ids(&r, &err) != TT_OK)
+    tt_error err = {.offset = -1};
+    if (r.output[0] == '\0' || r.ids_file[0] == '\0') {
+        (void)!tt_fail(&err, TT_ERR_INVALID, "--%s is empty, must be the name of a file",
+                       r.output[0] == '\0' ? "output" : "ids");
+        return bench_usage(&err);
+    }
+    tt_stop_catch(); /* from here on there is a file to remove */
+    if (bench_ids_read(r.ids_file, &r.ids, &r.n, &err) != TT_OK || open_output(&r, &err) != TT_OK)
         rc = bench_fail(&err);
     if (rc == BENCH_GO_ON)
         rc = bench_open(&r.o, (uint32_t)r.n, &r.model, &r.session);

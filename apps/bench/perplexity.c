@@ -79,7 +79,7 @@ static tt_status compute(perplexity_run *r, tt_error *err)
                            r->ids[i], r->vocab);
     for (size_t begin = 0; begin + 1 < r->n; begin += r->window) {
         size_t n = r->n - 1 - begin < r->window ? r->n - 1 - begin : r->window;
-        const tt_prefill_options po = {.logits = score, .logits_ctx = r};
+        const tt_prefill_options po = {.logits = score, .logits_ctx = r, .go_on = bench_goes_on};
         r->next = r->ids + begin + 1;
         TT_TRY(tt_session_rewind(r->session, 0, err));
         TT_TRY(tt_session_sync(r->session, r->ids + begin, n, &po, NULL, err));
@@ -91,7 +91,7 @@ static tt_status compute(perplexity_run *r, tt_error *err)
 
 int bench_perplexity(int argc, char **argv)
 {
-    perplexity_run r = {.o.kv = BENCH_KV_32};
+    perplexity_run r = {.o.kv = BENCH_KV_32, .o.context_flag = "--window"};
     tt_arg table[] = {
         BENCH_MODEL_ROWS(&r.o, "(32)"),
         TT_OPT_HEADING("Perplexity:"),
@@ -99,7 +99,8 @@ int bench_perplexity(int argc, char **argv)
                       .required = true),
         TT_OPT_U32("window", &r.window, "N", 1, TT_MAX_CONTEXT,
                    "tokens a window; each starts with fresh state (required)", .required = true),
-        TT_OPT_U32("tokens", &r.tokens, "N", 2, UINT32_MAX, "only the first N tokens of the text"),
+        /* No text has more tokens than bytes. */
+        TT_OPT_U32("tokens", &r.tokens, "N", 2, MOST_TEXT, "only the first N tokens of the text"),
         BENCH_OTHER_ROWS(&r.o),
         TT_OPT_END,
     };

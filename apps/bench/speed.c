@@ -1,28 +1,46 @@
-/* decode and prefill: tokens a second.
+/* decode and prefill: tokens a second, and where the time goes.
  *
- * The prompt is a fixed sequence of ids. decode continues it greedily, end tokens barred, so that
- * the routing is the model's own. The first run reads experts that later runs may find in memory,
- * so every run is reported beside the median. */
+ * The prompt is a fixed sequence of ids, or forced ones. decode continues it greedily, end tokens
+ * barred, so that the routing is the model's own, or with the ids that follow the prompt's. The
+ * first run reads experts that later runs may find in memory, so every run is reported beside the
+ * median. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/machine.h"
 #include "bench/bench.h"
+#include "bench/forced_ids.h"
+#include "bench/timeline.h"
 
 #define MOST_REPEATS 1000
+#define FILL_SEED    1u
+
+/* What one run took, prompt left out of decode. */
+typedef struct measured {
+    double seconds;
+    tt_stage_times times;
+    tt_model_stats stats; /* differences */
+} measured;
 
 typedef struct speed_run {
     bench_options o;
     bool decode;
-    uint32_t prompt_tokens, tokens, repeat;
-    uint32_t *prompt;
-    double *rate; /* [repeat] tokens a second, in the order they were run */
+    uint32_t prompt_tokens, tokens, warm_up, repeat, fill, context;
+    const char *forced, *trace;
+    uint32_t *prompt; /* [prompt_tokens], with forced ids warm_up + tokens more */
+    measured *run;    /* [repeat] in the order they were run */
     tt_model *model;
-    tt_session *session;
+    tt_session *session;     /* NULL with fill */
+    bench_timeline timeline; /* with fill */
+    tt_cache_trace_writer writer;
+    bool tracing;
     uint32_t vocab;
     bool *barred; /* [vocab] */
 } speed_run;
+
+/* ---- before ---- */
 
 /* A model without a tokenizer has no end tokens to bar. */
 static tt_status bar_end_tokens(speed_run *r, tt_error *err)
@@ -41,17 +59,14 @@ static tt_status bar_end_tokens(speed_run *r, tt_error *err)
     return TT_OK;
 }
 
-static tt_status prepare(speed_run *r, tt_error *err)
+static tt_status make_prompt(speed_run *r, tt_error *err)
 {
-    tt_model_info info;
-    tt_model_get_info(r->model, &info);
-    r->vocab = info.vocab_size;
-    r->prompt = calloc(r->prompt_tokens, sizeof *r->prompt);
-    r->rate = calloc(r->repeat, sizeof *r->rate);
-    r->barred = calloc(r->vocab, sizeof *r->barred);
-    if (r->prompt == NULL || r->rate == NULL || r->barred == NULL)
-        return tt_fail(err, TT_ERR_NOMEM, "out of memory for %u runs", r->repeat);
-    TT_TRY(bar_end_tokens(r, err));
+    uint32_t need = r->prompt_tokens + (r->decode ? r->warm_up + r->tokens : 0);
+    if (r->forced != NULL)
+        return bench_ids_forced(r->forced, r->o.model, need, &r->prompt, err);
+    r->prompt = calloc(need, sizeof *r->prompt);
+    if (r->prompt == NULL)
+        return tt_fail(err, TT_ERR_NOMEM, "out of memory for %u ids", need);
     uint64_t x = 1;
     for (uint32_t i = 0; i < r->prompt_tokens;) {
         x = x * 6364136223846793005u + 1442695040888963407u;
@@ -62,6 +77,44 @@ static tt_status prepare(speed_run *r, tt_error *err)
     return TT_OK;
 }
 
+static tt_status begin_trace(speed_run *r, tt_error *err)
+{
+    const tt_arch *a = &r->model->arch;
+    if (r->trace == NULL)
+        return TT_OK;
+    if (r->model->cache == NULL)
+        return tt_fail(err, TT_ERR_INVALID, "a dense model has no experts to trace");
+    const tt_cache_trace_info info = {.n_layers = a->n_layers,
+                                      .n_experts = a->n_experts,
+                                      .top_k = a->top_k,
+                                      .slots = r->model->plan.slots_total,
+                                      .policy = TT_CACHE_LFU_DECAY,
+                                      .expert_bytes = r->model->plan.expert_bytes};
+    tt_cache_trace_begin(&r->writer, &info, TT_TRACE_MAX);
+    tt_cache_recorder recorder = tt_cache_trace_recorder(&r->writer);
+    tt_expert_cache_record(r->model->cache, &recorder);
+    r->tracing = true;
+    return TT_OK;
+}
+
+static tt_status prepare(speed_run *r, tt_error *err)
+{
+    tt_model_info info;
+    tt_model_get_info(r->model, &info);
+    r->vocab = info.vocab_size;
+    r->run = calloc(r->repeat, sizeof *r->run);
+    r->barred = calloc(r->vocab, sizeof *r->barred);
+    if (r->run == NULL || r->barred == NULL)
+        return tt_fail(err, TT_ERR_NOMEM, "out of memory for %u runs", r->repeat);
+    if (r->fill > 0)
+        TT_TRY(bench_timeline_open(r->model, &r->timeline, err));
+    TT_TRY(bar_end_tokens(r, err));
+    TT_TRY(make_prompt(r, err));
+    return begin_trace(r, err);
+}
+
+/* ---- a run ---- */
+
 static uint32_t likeliest(const speed_run *r, const float *logits)
 {
     uint32_t best = UINT32_MAX;
@@ -71,26 +124,80 @@ static uint32_t likeliest(const speed_run *r, const float *logits)
     return best != UINT32_MAX ? best : 0;
 }
 
-static tt_status run_once(speed_run *r, double *rate, tt_error *err)
+static uint32_t next_id(const speed_run *r, uint32_t i)
 {
-    TT_TRY(tt_session_rewind(r->session, 0, err));
-    double begin = tt_now(), spent;
-    TT_TRY(tt_session_sync(r->session, r->prompt, r->prompt_tokens, NULL, NULL, err));
-    spent = tt_now() - begin;
-    if (!r->decode) {
-        *rate = r->prompt_tokens / spent;
-        return TT_OK;
+    if (r->forced != NULL)
+        return r->prompt[r->prompt_tokens + i];
+    if (r->fill == 0)
+        return likeliest(r, tt_session_logits(r->session));
+    return i == 0 ? 0 : likeliest(r, r->model->scratch.logits);
+}
+
+static void begin_measuring(speed_run *r, measured *m)
+{
+    tt_model_get_stats(r->model, &m->stats);
+    r->model->times = &m->times;
+}
+
+#define SINCE(field) m->stats.field = now.field - m->stats.field
+
+static void end_measuring(speed_run *r, measured *m)
+{
+    tt_model_stats now;
+    tt_model_get_stats(r->model, &now);
+    r->model->times = NULL;
+    SINCE(expert_asks);
+    SINCE(expert_hits);
+    SINCE(expert_misses);
+    SINCE(expert_joins);
+    SINCE(expert_evictions);
+    SINCE(expert_bytes_read);
+    SINCE(expert_bytes_disk);
+    SINCE(expert_bytes_cached);
+    SINCE(expert_wait_seconds);
+}
+
+static tt_status run_decode(speed_run *r, measured *m, tt_error *err)
+{
+    for (uint32_t i = 0; i < r->warm_up + r->tokens; i++) {
+        if (i == r->warm_up) {
+            *m = (measured){0};
+            begin_measuring(r, m);
+        }
+        if (!bench_goes_on(NULL))
+            return tt_fail(err, TT_ERR_ABORTED, "stopped");
+        uint32_t id = next_id(r, i);
+        double begin = tt_now();
+        if (r->fill > 0)
+            TT_TRY(bench_timeline_decode(&r->timeline, id, err));
+        else
+            TT_TRY(tt_session_decode(r->session, id, err));
+        m->seconds += tt_now() - begin;
     }
-    spent = 0;
-    for (uint32_t i = 0; i < r->tokens; i++) {
-        uint32_t id = likeliest(r, tt_session_logits(r->session));
-        begin = tt_now();
-        TT_TRY(tt_session_decode(r->session, id, err));
-        spent += tt_now() - begin;
-    }
-    *rate = r->tokens / spent;
+    end_measuring(r, m);
     return TT_OK;
 }
+
+static tt_status run_once(speed_run *r, measured *m, tt_error *err)
+{
+    if (r->fill > 0) {
+        TT_TRY(bench_timeline_fill(&r->timeline, r->fill, FILL_SEED, err));
+        return run_decode(r, m, err);
+    }
+    TT_TRY(tt_session_rewind(r->session, 0, err));
+    begin_measuring(r, m);
+    double begin = tt_now();
+    const tt_prefill_options po = {.go_on = bench_goes_on};
+    TT_TRY(tt_session_sync(r->session, r->prompt, r->prompt_tokens, &po, NULL, err));
+    m->seconds = tt_now() - begin;
+    end_measuring(r, m);
+    if (!r->decode)
+        return TT_OK;
+    *m = (measured){0};
+    return run_decode(r, m, err);
+}
+
+/* ---- after ---- */
 
 static int ascending(const void *a, const void *b)
 {
@@ -98,90 +205,175 @@ static int ascending(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-static json_t *rates(const speed_run *r)
+static double run_rate(const speed_run *r, const measured *m)
 {
-    json_t *list = json_array();
-    for (uint32_t i = 0; i < r->repeat; i++)
-        json_array_append_new(list, json_real(r->rate[i]));
-    return list;
+    return (r->decode ? r->tokens : r->prompt_tokens) / m->seconds;
+}
+
+static double hit_rate(const tt_model_stats *s)
+{
+    return s->expert_asks > 0 ? (double)s->expert_hits / (double)s->expert_asks : 1;
+}
+
+/* Per token: of a decode one step, of a prefill the whole divided by the prompt. */
+static json_t *run_json(const speed_run *r, const measured *m)
+{
+    double tokens = r->decode ? r->tokens : r->prompt_tokens;
+    json_t *obj = json_object(), *layers = json_array();
+    bench_set(obj, "seconds", json_real(m->seconds));
+    bench_set(obj, "tokens_per_second", json_real(tokens / m->seconds));
+    bench_set(obj, "outside_moe_seconds_per_token",
+              json_real((m->seconds - m->times.moe) / tokens));
+    bench_set(obj, "moe_seconds_per_token", json_real(m->times.moe / tokens));
+    for (uint32_t l = 0; m->times.layers > 0 && l < r->model->arch.n_layers; l++)
+        json_array_append_new(layers, json_real(m->times.moe_layer[l] / tokens));
+    bench_set(obj, "moe_layer_seconds_per_token", layers);
+    bench_set(obj, "wait_seconds_per_token", json_real(m->stats.expert_wait_seconds / tokens));
+    bench_set(obj, "expert_asks", json_integer((json_int_t)m->stats.expert_asks));
+    bench_set(obj, "expert_hits", json_integer((json_int_t)m->stats.expert_hits));
+    bench_set(obj, "expert_misses", json_integer((json_int_t)m->stats.expert_misses));
+    bench_set(obj, "expert_joins", json_integer((json_int_t)m->stats.expert_joins));
+    bench_set(obj, "expert_evictions", json_integer((json_int_t)m->stats.expert_evictions));
+    bench_set(obj, "expert_hit_rate", json_real(hit_rate(&m->stats)));
+    bench_set(obj, "bytes_read", json_integer((json_int_t)m->stats.expert_bytes_read));
+    bench_set(obj, "bytes_disk", json_integer((json_int_t)m->stats.expert_bytes_disk));
+    bench_set(obj, "bytes_page_cache", json_integer((json_int_t)m->stats.expert_bytes_cached));
+    bench_set(obj, "disk_bytes_per_second",
+              json_real((double)m->stats.expert_bytes_disk / m->seconds));
+    return obj;
+}
+
+static void report_rates(const speed_run *r, const char *name, json_t *obj, double *rate)
+{
+    json_t *list = json_array(), *details = json_array();
+    for (uint32_t i = 0; i < r->repeat; i++) {
+        rate[i] = run_rate(r, &r->run[i]);
+        json_array_append_new(list, json_real(rate[i]));
+        json_array_append_new(details, run_json(r, &r->run[i]));
+    }
+    bench_set(obj, "runs", list);
+    bench_set(obj, "run_details", details);
+    qsort(rate, r->repeat, sizeof *rate, ascending);
+    double min = rate[0], max = rate[r->repeat - 1];
+    double median = (rate[(r->repeat - 1) / 2] + rate[r->repeat / 2]) / 2;
+    bench_set(obj, "median", json_real(median));
+    bench_set(obj, "min", json_real(min));
+    bench_set(obj, "max", json_real(max));
+    printf("%s: %.2f tokens a second (median of %u runs, %.2f to %.2f)\n", name, median, r->repeat,
+           min, max);
 }
 
 static int report(speed_run *r)
 {
     const char *name = r->decode ? "decode" : "prefill";
+    double *rate = calloc(r->repeat, sizeof *rate);
     tt_model_stats stats;
     tt_model_get_stats(r->model, &stats);
     json_t *obj = bench_context(name, r->model);
-    bench_set(obj, "runs", rates(r));
-    qsort(r->rate, r->repeat, sizeof *r->rate, ascending);
-    double min = r->rate[0], max = r->rate[r->repeat - 1];
-    double median = (r->rate[(r->repeat - 1) / 2] + r->rate[r->repeat / 2]) / 2;
-    double hits = stats.expert_asks > 0 ? (double)stats.expert_hits / (double)stats.expert_asks : 1;
-    if (r->decode)
+    if (rate != NULL)
+        report_rates(r, name, obj, rate);
+    free(rate);
+    if (r->decode) {
         bench_set(obj, "prompt_tokens", json_integer(r->prompt_tokens));
+        bench_set(obj, "warm_up", json_integer(r->warm_up));
+    }
     bench_set(obj, "tokens", json_integer(r->decode ? r->tokens : r->prompt_tokens));
+    bench_set(obj, "filled_context", json_integer(r->fill));
+    bench_set(obj, "forced_ids", r->forced != NULL ? json_string(r->forced) : json_null());
     bench_set(obj, "repeat", json_integer(r->repeat));
-    bench_set(obj, "median", json_real(median));
-    bench_set(obj, "min", json_real(min));
-    bench_set(obj, "max", json_real(max));
-    bench_set(obj, "expert_hit_rate", json_real(hits));
+    bench_set(obj, "expert_hit_rate", json_real(hit_rate(&stats)));
     bench_set(obj, "expert_bytes_read", json_integer((json_int_t)stats.expert_bytes_read));
     bench_set(obj, "expert_wait_seconds", json_real(stats.expert_wait_seconds));
     bench_set(obj, "load_seconds", json_real(stats.load_seconds));
-    printf("%s: %.2f tokens a second (median of %u runs, %.2f to %.2f)\n", name, median, r->repeat,
-           min, max);
+    bench_set(obj, "peak_rss", json_integer((json_int_t)tt_machine_peak_rss()));
+    bench_set(obj, "major_faults", json_integer((json_int_t)tt_machine_major_faults()));
     printf("experts, prompts included: %.1f %% found in memory, %.1f MiB read, waited %.3f s\n",
-           100 * hits, (double)stats.expert_bytes_read / (double)TT_MIB, stats.expert_wait_seconds);
+           100 * hit_rate(&stats), (double)stats.expert_bytes_read / (double)TT_MIB,
+           stats.expert_wait_seconds);
     return bench_finish(&r->o, obj);
 }
 
 static int measure(speed_run *r)
 {
     tt_error err = {0};
-    uint32_t context = r->prompt_tokens + (r->decode ? r->tokens : 0);
-    int rc = bench_open(&r->o, context, &r->model, &r->session);
+    uint32_t need = r->fill + r->prompt_tokens + (r->decode ? r->warm_up + r->tokens : 0);
+    uint32_t context = need > r->context ? need : r->context;
+    int rc = bench_open(&r->o, context, &r->model, r->fill > 0 ? NULL : &r->session);
     if (rc != BENCH_GO_ON)
         return rc;
     tt_status st = prepare(r, &err);
     for (uint32_t i = 0; i < r->repeat && st == TT_OK; i++)
-        st = run_once(r, &r->rate[i], &err);
+        st = run_once(r, &r->run[i], &err);
+    if (r->tracing) {
+        tt_expert_cache_record(r->model->cache, NULL);
+        if (st == TT_OK)
+            st = tt_cache_trace_publish(&r->writer, r->trace, &err);
+        tt_cache_trace_end(&r->writer);
+    }
     rc = st == TT_OK ? report(r) : bench_fail(&err);
+    bench_timeline_close(&r->timeline);
     tt_session_close(&r->session);
     tt_model_close(&r->model);
     free(r->prompt);
-    free(r->rate);
+    free(r->run);
     free(r->barred);
     return rc;
 }
 
+#define SPEED_ROWS(r)                                                                              \
+    TT_OPT_U32("repeat", &(r).repeat, "N", 1, MOST_REPEATS, "runs (3)"),                           \
+        TT_OPT_U32("max-context", &(r).context, "N", 1, TT_MAX_CONTEXT,                            \
+                   "tokens to make room for, unless given those of a run"),                        \
+        TT_OPT_STRING("forced-ids", &(r).forced, "FILE|chain[:SEED]",                              \
+                      "JSON list of the ids to run on, or the chain of a synthetic install"),      \
+        TT_OPT_STRING("trace", &(r).trace, "FILE", "write what the expert cache was asked")
+
 int bench_decode(int argc, char **argv)
 {
-    speed_run r = {
-        .o.kv = BENCH_KV_8, .decode = true, .prompt_tokens = 16, .tokens = 64, .repeat = 3};
+    speed_run r = {.o.kv = BENCH_KV_8,
+                   .o.context_flag = "--prompt-tokens and --tokens",
+                   .decode = true,
+                   .prompt_tokens = 16,
+                   .tokens = 64,
+                   .repeat = 3};
     tt_arg table[] = {
         BENCH_MODEL_ROWS(&r.o, "(8)"),
         TT_OPT_HEADING("Decode:"),
         TT_OPT_U32("prompt-tokens", &r.prompt_tokens, "N", 1, TT_MAX_CONTEXT / 2,
                    "length of the fixed prompt before it (16)"),
+        TT_OPT_U32("fill-context", &r.fill, "N", 1, TT_MAX_CONTEXT / 2,
+                   "no prompt: begin after N tokens whose keys, values and state are made up"),
+        TT_OPT_U32("warm-up", &r.warm_up, "N", 0, TT_MAX_CONTEXT / 2,
+                   "tokens to decode before those that are measured, in each run (0)"),
         TT_OPT_U32("tokens", &r.tokens, "N", 1, TT_MAX_CONTEXT / 2, "tokens to decode a run (64)"),
-        TT_OPT_U32("repeat", &r.repeat, "N", 1, MOST_REPEATS, "runs (3)"),
+        SPEED_ROWS(r),
         BENCH_OTHER_ROWS(&r.o),
         TT_OPT_END,
     };
     int rc = bench_parse("decode", "Measures how fast tokens follow one another.", table, &r.o,
                          argc, argv);
-    return rc != BENCH_GO_ON ? rc : measure(&r);
+    if (rc != BENCH_GO_ON)
+        return rc;
+    if (r.fill > 0 && tt_args_given(table, "prompt-tokens")) {
+        fprintf(stderr, "TinyTitanBench: --fill-context stands in place of a prompt: leave "
+                        "--prompt-tokens out\n");
+        return BENCH_USAGE;
+    }
+    if (r.fill > 0)
+        r.prompt_tokens = 0;
+    return measure(&r);
 }
 
 int bench_prefill(int argc, char **argv)
 {
-    speed_run r = {.o.kv = BENCH_KV_8, .prompt_tokens = 512, .repeat = 3};
+    speed_run r = {
+        .o.kv = BENCH_KV_8, .o.context_flag = "--tokens", .prompt_tokens = 512, .repeat = 3};
     tt_arg table[] = {
         BENCH_MODEL_ROWS(&r.o, "(8)"),
         TT_OPT_HEADING("Prefill:"),
         TT_OPT_U32("tokens", &r.prompt_tokens, "N", 1, TT_MAX_CONTEXT,
                    "length of the fixed prompt (512)"),
-        TT_OPT_U32("repeat", &r.repeat, "N", 1, MOST_REPEATS, "runs (3)"),
+        SPEED_ROWS(r),
         BENCH_OTHER_ROWS(&r.o),
         TT_OPT_END,
     };

@@ -230,6 +230,10 @@ static tt_status talk(chat *c, bool *interrupted, tt_error *err)
     while (!c->leave && !tt_out_failed()) {
         const char *line = NULL;
         size_t len = 0;
+        if (tt_ended()) { /* in an answer, which has told it */
+            *interrupted = true;
+            return TT_OK;
+        }
         switch (tt_line_input_read(c->in, &line, &len, err)) {
         case TT_LINE_TEXT:
             TT_TRY(take_line(c, line, len, err));
@@ -240,9 +244,11 @@ static tt_status talk(chat *c, bool *interrupted, tt_error *err)
             return err->status;
         case TT_LINE_INTERRUPTED:
             tt_interrupt_clear();
-            *interrupted = !tt_line_input_edits(c->in);
-            if (*interrupted)
+            *interrupted = tt_ended() || !tt_line_input_edits(c->in);
+            if (*interrupted) {
+                tt_out_notice("%s", tt_interrupt_words());
                 return TT_OK;
+            }
             tt_out_notice("to leave: /exit or Ctrl-D");
             break;
         }
@@ -255,6 +261,12 @@ static void greet(const chat *c)
     if (tt_line_input_edits(c->in))
         tt_out_notice("%s, %s %s, context %u tokens; /help lists the commands", c->e->plan.model_id,
                       c->e->plan.backend, c->e->plan.cpu_level, c->e->plan.max_context);
+}
+
+/* While the user thinks, experts are read ahead. */
+static double look_after_model(void *model)
+{
+    return tt_model_idle(model);
 }
 
 tt_status tt_chat_loop(tt_engine *e, bool *interrupted, tt_error *err)
@@ -270,7 +282,9 @@ tt_status tt_chat_loop(tt_engine *e, bool *interrupted, tt_error *err)
         st = tt_line_input_open(&c.in, err);
     if (st == TT_OK) {
         greet(&c);
+        tt_interrupt_while_idle(look_after_model, e->model);
         st = talk(&c, interrupted, err);
+        tt_interrupt_while_idle(NULL, NULL);
     }
     tt_line_input_close(&c.in);
     tt_answer_free(&c.answer);

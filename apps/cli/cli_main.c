@@ -14,16 +14,19 @@
 #include "cli/disks_path.h"
 #include "cli/engine.h"
 #include "cli/generate.h"
+#include "cli/heat_path.h"
 #include "cli/interrupt.h"
 #include "cli/report.h"
 #include "cli/text_out.h"
 
-enum { EXIT_ANSWERED = 0, EXIT_FAILED = 1, EXIT_USAGE = 2, EXIT_INTERRUPTED = 130 };
+enum { EXIT_ANSWERED = 0, EXIT_FAILED = 1, EXIT_USAGE = 2 };
 
 static int fail(const tt_error *err)
 {
-    if (err->status == TT_ERR_ABORTED && tt_interrupted())
-        return EXIT_INTERRUPTED;
+    if (err->status == TT_ERR_ABORTED && tt_interrupted()) {
+        tt_out_notice("%s", tt_interrupt_words());
+        return tt_interrupt_code();
+    }
     /* A reader that went away knows it. */
     if (!tt_out_reader_left())
         tt_out_error(err);
@@ -157,7 +160,7 @@ static int run_once(tt_engine *e)
     if (st == TT_OK)
         st = report_answer(e, &a, &err);
     int rc = st != TT_OK                         ? fail(&err)
-             : a.finish == TT_FINISH_INTERRUPTED ? EXIT_INTERRUPTED
+             : a.finish == TT_FINISH_INTERRUPTED ? tt_interrupt_code()
                                                  : EXIT_ANSWERED;
     tt_answer_free(&a);
     tt_prompt_free(&prompt);
@@ -175,7 +178,7 @@ static int run_dialogue(tt_engine *e)
         return fail(&err);
     if (tt_out_failed())
         return EXIT_FAILED;
-    return interrupted ? EXIT_INTERRUPTED : EXIT_ANSWERED;
+    return interrupted ? tt_interrupt_code() : EXIT_ANSWERED;
 }
 
 static int run(tt_engine *e)
@@ -187,6 +190,9 @@ static int run(tt_engine *e)
         return run_plan(e);
     if (tt_engine_plan(e, &err) != TT_OK || tt_engine_text(e, &err) != TT_OK)
         return fail(&err);
+    if (e->o->load.expert_slots > e->plan.experts_per_layer)
+        tt_out_notice("--expert-cache-slots %u is cut to the %u experts of a layer",
+                      e->o->load.expert_slots, e->plan.experts_per_layer);
     if (!e->chat && !e->o->raw)
         tt_out_notice("the install has no chat template: the prompt is continued as it stands");
     return e->o->interactive ? run_dialogue(e) : run_once(e);
@@ -222,6 +228,10 @@ int main(int argc, char **argv)
     char disks[TT_MAX_PATH];
     if (tt_disks_path(getenv("XDG_CACHE_HOME"), getenv("HOME"), disks))
         o.load.probe_file = disks;
+    char heat[TT_MAX_PATH];
+    if (o.load.heat_profile == NULL && o.load.warm_seconds != 0.0f &&
+        tt_heat_path(o.model, getenv("XDG_CACHE_HOME"), getenv("HOME"), heat))
+        o.load.heat_profile = heat;
     tt_engine_init(&e, &o, started);
     int rc = run(&e);
     tt_engine_close(&e);

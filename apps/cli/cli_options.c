@@ -6,20 +6,22 @@
 
 #include "base/limits.h"
 
-#define MAX_ROWS 64
+#define MAX_ROWS  64
+#define MOST_WARM 86400.0
 
 static const char *const thinking_words[] = {"on", "off", NULL};
 static const char *const kv_words[] = {"32", "16", "8", "4", NULL};
 static const uint32_t kv_bits[] = {32, 16, 8, 4};
 static const char *const backend_words[] = {"cpu", "ref", NULL};
 static const char *const reader_words[] = {"auto", "uring", "pool", "buffered", NULL};
+static const char *const switch_words[] = {"off", "on", NULL};
 static const char *const level_words[] = {"auto",   "ref",        "avx2", "avxvnni",
                                           "avx512", "avx512vnni", NULL};
 
 /* Words that become something else once they are checked. */
 typedef struct words {
-    const char *rope;
-    int thinking, kv, backend, level, reader;
+    const char *rope, *warm;
+    int thinking, kv, backend, level, reader, governor;
     uint64_t io_piece;
 } words;
 
@@ -122,6 +124,14 @@ static size_t add_machine_rows(tt_arg *table, tt_cli_options *o, words *w)
         TT_OPT_STRING("expert-mirror", &m->expert_mirror, "DIR",
                       "a second copy of the expert files, on another disk, that takes half of the "
                       "reads"),
+        TT_OPT_STRING("warm", &w->warm, "auto|off|SECONDS",
+                      "for how long experts of the last run are read ahead while nothing else is "
+                      "(default auto: two minutes at most)"),
+        TT_OPT_STRING("heat-profile", &m->heat_profile, "FILE",
+                      "where the experts that were used are kept for the next run (default: in the "
+                      "install, else in the cache folder)"),
+        TT_OPT_ENUM("governor", &w->governor, switch_words,
+                    "give expert slots back before memory runs out (default on)"),
     };
     memcpy(table, rows, sizeof rows);
     return sizeof rows / sizeof rows[0];
@@ -175,6 +185,26 @@ tt_status tt_cli_rope_scaling(const char *text, float *factor, tt_error *err)
     return TT_OK;
 }
 
+tt_status tt_cli_warm(const char *text, float *seconds, tt_error *err)
+{
+    char *end = NULL;
+    double v = -1;
+    if (strcmp(text, "auto") == 0) {
+        *seconds = TT_WARM_AUTO;
+        return TT_OK;
+    }
+    if (strcmp(text, "off") == 0)
+        v = 0;
+    else if (*text != '\0' && text[strspn(text, "0123456789.")] == '\0')
+        v = strtod(text, &end);
+    if (!(v >= 0.0 && v <= MOST_WARM) || (end != NULL && *end != '\0') || (end != NULL && v == 0))
+        return tt_fail(err, TT_ERR_INVALID,
+                       "--warm is \"%s\", must be auto, off or seconds up to %.0f", text,
+                       MOST_WARM);
+    *seconds = (float)v;
+    return TT_OK;
+}
+
 static void apply_words(tt_cli_options *o, const words *w)
 {
     o->thinking = w->thinking < 0    ? TT_THINKING_DEFAULT
@@ -185,6 +215,7 @@ static void apply_words(tt_cli_options *o, const words *w)
     o->load.cpu_level = w->level > 0 ? level_words[w->level] : NULL;
     o->load.reader = w->reader > 0 ? reader_words[w->reader] : NULL;
     o->load.io_piece = (uint32_t)w->io_piece;
+    o->load.governor = w->governor == 1;
 }
 
 static tt_status check_input(const tt_cli_options *o, tt_error *err)
@@ -249,11 +280,17 @@ static tt_status check_text(const tt_cli_options *o, tt_error *err)
 static tt_status check_numbers(const tt_cli_options *o, tt_error *err)
 {
     const tt_cli_sampling *s = &o->sampling;
+    TT_TRY(tt_args_backend(o->load.backend, o->load.cpu_level, err));
     if (s->top_p && !(s->values.top_p > 0.0f))
         return tt_fail(err, TT_ERR_INVALID, "--top-p is 0, must be above 0 (1 is off)");
     if (s->repetition_penalty && !(s->values.repetition_penalty > 0.0f))
         return tt_fail(err, TT_ERR_INVALID,
                        "--repetition-penalty is 0, must be above 0 (1 is off)");
+    if (o->load.heat_profile != NULL && o->load.warm_seconds == 0.0f)
+        return tt_fail(err, TT_ERR_INVALID,
+                       "--heat-profile has no effect with --warm off: drop one of them");
+    if (o->load.heat_profile != NULL && o->load.heat_profile[0] == '\0')
+        return tt_fail(err, TT_ERR_INVALID, "--heat-profile is empty, must be a file");
     if (o->load.io_piece % 4096 != 0)
         return tt_fail(err, TT_ERR_INVALID, "--io-piece is %u bytes, must be a multiple of 4096",
                        o->load.io_piece);
@@ -274,6 +311,8 @@ static void note_given(tt_cli_options *o, const tt_arg *table)
     s->presence_penalty = tt_args_given(table, "presence-penalty");
     s->frequency_penalty = tt_args_given(table, "frequency-penalty");
     o->seed_given = tt_args_given(table, "seed");
+    o->cache_given = tt_args_given(table, "warm") || tt_args_given(table, "heat-profile") ||
+                     tt_args_given(table, "governor");
     if (!tt_args_given(table, "max-new"))
         o->max_new = o->interactive ? 0 : TT_CLI_MAX_NEW;
 }
@@ -285,7 +324,7 @@ static void set_defaults(tt_cli_options *o, words *w)
     memset(o, 0, sizeof *o);
     tt_model_options_default(&o->load);
     tt_sampler_options_default(&o->sampling.values);
-    *w = (words){.thinking = -1, .kv = 2};
+    *w = (words){.thinking = -1, .kv = 2, .governor = 1};
 }
 
 tt_status tt_cli_options_parse(tt_cli_options *out, int argc, char *const *argv, tt_error *err)
@@ -300,8 +339,13 @@ tt_status tt_cli_options_parse(tt_cli_options *out, int argc, char *const *argv,
         if (o.model == NULL)
             return tt_fail(err, TT_ERR_INVALID,
                            "--model DIR is required; --help lists the options");
+        if (o.model[0] == '\0')
+            return tt_fail(err, TT_ERR_INVALID,
+                           "--model is empty, must be the folder of an install");
         note_given(&o, table);
         apply_words(&o, &w);
+        if (w.warm != NULL)
+            TT_TRY(tt_cli_warm(w.warm, &o.load.warm_seconds, err));
         if (w.rope != NULL)
             TT_TRY(tt_cli_rope_scaling(w.rope, &o.load.yarn_factor, err));
         TT_TRY(check_input(&o, err));
@@ -330,8 +374,10 @@ void tt_cli_options_help(tt_buf *out)
         out, "\nText goes to standard output as it comes, everything else to standard error.\n"
              "Environment: XDG_STATE_HOME (else HOME/.local/state) is where --interactive keeps\n"
              "its history, in tinytitan/history; XDG_CACHE_HOME (else HOME/.cache) is where the\n"
-             "speed of disks is kept, in tinytitan/disks.json.\n"
-             "Exit: 0 answered, 1 failed, 2 wrong usage, 130 interrupted.\n");
+             "speed of disks and memory is kept, in tinytitan/disks.json, and, of installs that\n"
+             "cannot be written to, which experts were used, in tinytitan/heat.\n"
+             "Exit: 0 answered, 1 failed, 2 wrong command line, 130 interrupted with Ctrl-C, 128\n"
+             "and the number of any other signal that ended it.\n");
 }
 
 void tt_cli_sampling_apply(const tt_cli_options *o, tt_sampler_options *d)

@@ -19,8 +19,17 @@ void tt_engine_init(tt_engine *e, const tt_cli_options *o, double started)
     *e = (tt_engine){.o = o, .started = started};
 }
 
+/* A profile that cannot be kept is told and nothing more. */
+static void save_heat(tt_engine *e)
+{
+    tt_error err = {.offset = -1};
+    if (e->model != NULL && tt_model_save_heat(e->model, &err) != TT_OK)
+        tt_out_notice("the heat profile was not kept: %s", err.message);
+}
+
 void tt_engine_close(tt_engine *e)
 {
+    save_heat(e);
     tt_sampler_close(&e->sampler);
     tt_session_close(&e->session);
     tt_model_close(&e->model);
@@ -31,10 +40,14 @@ void tt_engine_close(tt_engine *e)
 
 tt_status tt_engine_plan(tt_engine *e, tt_error *err)
 {
-    if (!tt_dir_exists(e->o->model))
+    if (!tt_dir_exists(e->o->model) && !tt_file_exists(e->o->model))
         return tt_fail_at(err, TT_ERR_NOT_FOUND, e->o->model, -1,
                           "no such directory; TinyTitanRepack makes an install from a checkpoint");
-    return tt_model_plan(e->o->model, &e->o->load, &e->plan, err);
+    tt_status st = tt_model_plan(e->o->model, &e->o->load, &e->plan, err);
+    if (st == TT_OK && e->o->cache_given && e->plan.experts_per_layer == 0)
+        return tt_fail(err, TT_ERR_INVALID,
+                       "options of the expert cache were given, but this is a dense model");
+    return st;
 }
 
 /* ---- text ---- */
@@ -147,6 +160,8 @@ tt_status tt_engine_load(tt_engine *e, tt_error *err)
         e->plan = *tt_model_get_plan(e->model);
         tt_model_get_info(e->model, &info);
         st = tt_sampler_create(&e->sampling, info.vocab_size, &e->sampler, err);
+        if (e->plan.heat_status != TT_OK && e->plan.heat_status != TT_ERR_NOT_FOUND)
+            tt_out_notice("the heat profile is not used: %s", e->plan.heat);
     }
     e->load_s = tt_now() - e->started;
     return st;

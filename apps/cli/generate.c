@@ -61,11 +61,17 @@ static bool on_prefill(void *ctx, uint64_t done, uint64_t total)
     return !tt_interrupted();
 }
 
+static bool goes_on(void *ctx)
+{
+    (void)ctx;
+    return !tt_interrupted();
+}
+
 static tt_status prefill(run *r, const tt_prompt *prompt, tt_error *err)
 {
     tt_engine *e = r->e;
     tt_answer *a = r->a;
-    tt_prefill_options o = {.progress = on_prefill, .progress_ctx = r};
+    tt_prefill_options o = {.progress = on_prefill, .progress_ctx = r, .go_on = goes_on};
     a->prompt_tokens = prompt->n;
     tt_status st = tt_session_sync(e->session, prompt->ids, prompt->n, &o, &a->reused_tokens, err);
     tt_out_progress_end();

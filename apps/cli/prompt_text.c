@@ -131,14 +131,49 @@ static tt_status check_array(const json_t *array, const char *file, const char *
     return TT_OK;
 }
 
-static tt_status check_roles(const json_t *messages, const char *file, tt_error *err)
+/* The roles of the APIs that such files come from. A template may take fewer. */
+static tt_status check_role(const json_t *message, size_t i, const char *file, tt_error *err)
+{
+    static const char *const roles[] = {"system", "developer", "user", "assistant", "tool", NULL};
+    const char *role = json_string_value(json_object_get(message, "role"));
+    if (role == NULL)
+        return tt_fail_at(err, TT_ERR_FORMAT, file, -1,
+                          "message %zu has no \"role\" that is a string", i);
+    for (size_t k = 0; roles[k] != NULL; k++)
+        if (strcmp(role, roles[k]) == 0)
+            return TT_OK;
+    return tt_fail_at(err, TT_ERR_FORMAT, file, -1,
+                      "the role of message %zu is \"%.40s\", must be system, developer, user, "
+                      "assistant or tool",
+                      i, role);
+}
+
+/* Only an assistant that calls tools may say nothing. */
+static tt_status check_content(const json_t *message, size_t i, const char *file, tt_error *err)
+{
+    const json_t *content = json_object_get(message, "content");
+    if (json_is_string(content) || json_is_array(content))
+        return TT_OK;
+    const char *role = json_string_value(json_object_get(message, "role"));
+    if ((content == NULL || json_is_null(content)) && strcmp(role, "assistant") == 0 &&
+        json_array_size(json_object_get(message, "tool_calls")) > 0)
+        return TT_OK;
+    return tt_fail_at(err, TT_ERR_FORMAT, file, -1,
+                      "message %zu has no \"content\" that is a string or a list of parts%s", i,
+                      content == NULL         ? ": it has none at all"
+                      : json_is_null(content) ? ": it is null"
+                                              : "");
+}
+
+static tt_status check_messages(const json_t *messages, const char *file, tt_error *err)
 {
     if (json_array_size(messages) == 0)
         return tt_fail_at(err, TT_ERR_FORMAT, file, -1, "the conversation has no messages");
-    for (size_t i = 0; i < json_array_size(messages); i++)
-        if (!json_is_string(json_object_get(json_array_get(messages, i), "role")))
-            return tt_fail_at(err, TT_ERR_FORMAT, file, -1,
-                              "message %zu has no \"role\" that is a string", i);
+    for (size_t i = 0; i < json_array_size(messages); i++) {
+        const json_t *message = json_array_get(messages, i);
+        TT_TRY(check_role(message, i, file, err));
+        TT_TRY(check_content(message, i, file, err));
+    }
     return TT_OK;
 }
 
@@ -149,7 +184,7 @@ tt_status tt_prompt_check_messages(const char *text, size_t len, const char *fil
     TT_TRY(tt_json_parse(text, len, file, &root, err));
     tt_status st = check_array(root, file, "the conversation", err);
     if (st == TT_OK)
-        st = check_roles(root, file, err);
+        st = check_messages(root, file, err);
     if (st == TT_OK) {
         const char *role = json_string_value(json_object_get(json_array_get(root, 0), "role"));
         *begins_with_system = strcmp(role, "system") == 0;

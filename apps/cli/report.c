@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/limits.h"
 #include "base/machine.h"
+#include "cli/interrupt.h"
 #include "cli/text_out.h"
 
 #define DIGITS 6 /* of the numbers in JSON */
@@ -61,6 +62,33 @@ static void plan_head(const tt_engine *e, tt_buf *b)
     tt_buf_printf(b, ", prefill chunk %u\n", p->prefill_chunk);
 }
 
+static void plan_cache(const tt_engine *e, tt_buf *b)
+{
+    const tt_plan *p = &e->plan;
+    if (p->experts_per_layer == 0)
+        return;
+    if (p->warm_seconds <= 0)
+        tt_buf_puts(b, "cache      begins cold (--warm off)");
+    else if (p->heat_status == TT_OK)
+        tt_buf_printf(b, "cache      warmed for %g s at most from %s", (double)p->warm_seconds,
+                      p->heat);
+    else
+        tt_buf_printf(b, "cache      begins cold, %s", p->heat);
+    tt_buf_printf(b, "; governor %s\n", p->governor ? "on" : "off");
+}
+
+static void plan_expected(const tt_plan *p, tt_buf *b)
+{
+    tt_buf_puts(b, "expected   ");
+    if (p->experts_per_layer > 0)
+        tt_buf_printf(b, "%.1f %% of expert uses in memory%s", 100 * p->hit_rate,
+                      p->tokens_per_second > 0 ? ", " : "");
+    if (p->tokens_per_second > 0)
+        tt_buf_printf(b, "up to %.3g tokens/s", p->tokens_per_second);
+    tt_buf_printf(b, "%s%s\n", p->experts_per_layer > 0 || p->tokens_per_second > 0 ? "\n  " : "",
+                  p->forecast);
+}
+
 static const char *thinking_word(tt_thinking t)
 {
     return t == TT_THINKING_ON ? "on" : t == TT_THINKING_OFF ? "off" : "as the template has it";
@@ -101,7 +129,7 @@ static void plan_row(tt_buf *b, const char *what, uint64_t bytes, const char *no
                   note[0] != '\0' ? "   " : "", note);
 }
 
-static void plan_memory(const tt_plan *p, tt_buf *b)
+static void plan_memory(const tt_plan *p, uint32_t asked, tt_buf *b)
 {
     char note[160] = "", size[32];
     tt_buf_puts(b, "memory\n");
@@ -110,6 +138,9 @@ static void plan_memory(const tt_plan *p, tt_buf *b)
         snprintf(note, sizeof note, "%u a layer of %u, %u in all, %s each", p->slots_per_layer,
                  p->experts_per_layer, p->slots_total, tt_bytes_text(p->expert_bytes, size));
         plan_row(b, "expert slots", p->expert_slots, note);
+        if (asked > p->experts_per_layer)
+            tt_buf_printf(b, "  %-16s %12s   %u asked (--expert-cache-slots), a layer has %u\n", "",
+                          "", asked, p->experts_per_layer);
     }
     snprintf(note, sizeof note, "rows of %u tokens", p->max_context);
     plan_row(b, "KV", p->kv, note);
@@ -162,13 +193,33 @@ static json_t *plan_text_json(const tt_engine *e)
         o->tools, "max_new", o->max_new > 0 ? json_integer(o->max_new) : json_null(), "stop", stop);
 }
 
+static json_t *plan_cache_json(const tt_plan *p)
+{
+    return json_pack("{s:f, s:s, s:s, s:b}", "warm_seconds", (double)p->warm_seconds,
+                     "heat_profile", p->heat, "heat_status", tt_status_name(p->heat_status),
+                     "governor", (int)p->governor);
+}
+
+static json_t *known(double v)
+{
+    return v > 0 ? json_real(v) : json_null();
+}
+
+static json_t *plan_expected_json(const tt_plan *p)
+{
+    return json_pack("{s:f, s:o, s:o, s:o, s:I, s:s}", "hit_rate", p->hit_rate, "tokens_per_second",
+                     known(p->tokens_per_second), "memory_bytes_per_second", known(p->memory_rate),
+                     "disk_bytes_per_second", known(p->disk_rate), "bytes_per_token",
+                     (json_int_t)p->token_bytes, "basis", p->forecast);
+}
+
 static json_t *plan_json(const tt_engine *e, const tt_error *refused)
 {
     const tt_plan *p = &e->plan;
     return json_pack(
         "{s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:f, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:s, "
         "s:b, "
-        "s:o, s:o, s:o, s:s?}",
+        "s:o, s:o, s:o, s:o, s:o, s:s?}",
         "model", p->model_id, "family", p->family, "backend", p->backend, "cpu_level", p->cpu_level,
         "threads", (json_int_t)p->threads, "max_context", (json_int_t)p->max_context, "kv_bits",
         (json_int_t)p->kv_bits, "yarn_factor", (double)p->yarn_factor, "prefill_chunk",
@@ -177,8 +228,9 @@ static json_t *plan_json(const tt_engine *e, const tt_error *refused)
         "slots_per_layer", (json_int_t)p->slots_per_layer, "slots_total",
         (json_int_t)p->slots_total, "expert_bytes", (json_int_t)p->expert_bytes, "weights_on_disk",
         (json_int_t)p->weights_on_disk, "reader", p->reader, "verify_reads",
-        (int)e->o->load.verify_reads, "memory", plan_memory_json(p), "text", plan_text_json(e),
-        "sampling", sampling_json(e), "refused", refused != NULL ? refused->message : NULL);
+        (int)e->o->load.verify_reads, "memory", plan_memory_json(p), "cache", plan_cache_json(p),
+        "expected", plan_expected_json(p), "text", plan_text_json(e), "sampling", sampling_json(e),
+        "refused", refused != NULL ? refused->message : NULL);
 }
 
 tt_status tt_report_plan(const tt_engine *e, const tt_error *refused, tt_error *err)
@@ -188,8 +240,10 @@ tt_status tt_report_plan(const tt_engine *e, const tt_error *refused, tt_error *
     tt_buf b;
     tt_buf_init(&b, TT_MIB);
     plan_head(e, &b);
+    plan_cache(e, &b);
     plan_answer(e, &b);
-    plan_memory(&e->plan, &b);
+    plan_memory(&e->plan, e->o->load.expert_slots, &b);
+    plan_expected(&e->plan, &b);
     tt_status st = tt_buf_status(&b, err);
     if (st == TT_OK && !tt_out_text(b.data, b.len))
         st = tt_fail(err, TT_ERR_IO, "standard output cannot be written");
@@ -202,7 +256,7 @@ tt_status tt_report_plan(const tt_engine *e, const tt_error *refused, tt_error *
 void tt_report_finish(const tt_engine *e, const tt_answer *a)
 {
     if (a->finish == TT_FINISH_INTERRUPTED)
-        tt_out_notice("interrupted");
+        tt_out_notice("%s", tt_interrupt_words());
     else if (a->context_full)
         tt_out_notice("the context of %u tokens is full, so the answer ends here",
                       e->plan.max_context);
@@ -303,6 +357,19 @@ static void answer_lines(const tt_engine *e, const tt_answer *a, tt_buf *b)
     source_line(b, e, a);
 }
 
+static void slots_lines(const tt_engine *e, tt_buf *b)
+{
+    const tt_plan *p = &e->plan;
+    tt_model_stats s;
+    char warm[32];
+    tt_model_get_stats(e->model, &s);
+    tt_buf_printf(b, "slots     %u, %u a layer of %u; slabs retired %u of %u%s%s\n", s.expert_slots,
+                  s.expert_slots / p->n_moe_layers, p->experts_per_layer, s.slabs_retired, s.slabs,
+                  s.pressure[0] != '\0' ? ": " : "", s.pressure);
+    tt_buf_printf(b, "warm      read ahead %s%s%s\n", tt_bytes_text(s.warm_bytes, warm),
+                  p->heat[0] != '\0' ? ", profile " : "", p->heat);
+}
+
 void tt_report_stats(const tt_engine *e, const tt_answer *a)
 {
     const tt_plan *p = &e->plan;
@@ -314,8 +381,7 @@ void tt_report_stats(const tt_engine *e, const tt_answer *a)
     if (a != NULL)
         answer_lines(e, a, &b);
     if (p->experts_per_layer > 0)
-        tt_buf_printf(&b, "slots     %u, %u a layer of %u\n", p->slots_total, p->slots_per_layer,
-                      p->experts_per_layer);
+        slots_lines(e, &b);
     tt_buf_printf(&b, "seed      %llu\n", (unsigned long long)e->sampling.seed);
     tt_buf_printf(&b, "memory    peak %s of a budget of %s\n",
                   tt_bytes_text(tt_machine_peak_rss(), peak), tt_bytes_text(p->budget, budget));
@@ -337,15 +403,20 @@ static json_t *timings_json(const tt_engine *e, const tt_answer *a)
 static json_t *cache_json(const tt_engine *e, const tt_answer *a)
 {
     cache_use u = between(&a->at_start, &a->at_end), d = between(&a->at_decode, &a->at_end);
+    const tt_model_stats *s = &a->at_end;
     return json_pack(
-        "{s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:I, s:f, s:f, s:s, s:I, s:I, s:I, s:b}", "slots",
-        (json_int_t)e->plan.slots_total, "asks", (json_int_t)u.asks, "hits", (json_int_t)u.hits,
-        "misses", (json_int_t)u.misses, "joins", (json_int_t)u.joins, "evictions",
-        (json_int_t)u.evictions, "hit_rate", ratio((double)u.hits, (double)u.asks), "bytes_read",
-        (json_int_t)u.bytes, "bytes_read_per_decoded_token",
+        "{s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:I, s:f, s:f, s:s, s:I, s:I, s:I, s:b, s:I, s:I, "
+        "s:I, s:s, s:I}",
+        "slots", (json_int_t)e->plan.slots_total, "asks", (json_int_t)u.asks, "hits",
+        (json_int_t)u.hits, "misses", (json_int_t)u.misses, "joins", (json_int_t)u.joins,
+        "evictions", (json_int_t)u.evictions, "hit_rate", ratio((double)u.hits, (double)u.asks),
+        "bytes_read", (json_int_t)u.bytes, "bytes_read_per_decoded_token",
         ratio((double)d.bytes, (double)a->decoded_tokens), "wait_s", u.wait, "reader",
         e->plan.reader, "bytes_disk", (json_int_t)u.disk, "bytes_page_cache", (json_int_t)u.cached,
-        "bytes_mirror", (json_int_t)u.mirror, "mirror_lost", (int)a->at_end.expert_mirror_lost);
+        "bytes_mirror", (json_int_t)u.mirror, "mirror_lost", (int)s->expert_mirror_lost,
+        "slots_in_service", (json_int_t)s->expert_slots, "slabs", (json_int_t)s->slabs,
+        "slabs_retired", (json_int_t)s->slabs_retired, "pressure", s->pressure, "bytes_warm",
+        (json_int_t)s->warm_bytes);
 }
 
 /* Text, thoughts and calls: taken apart when the answer came through a template. */

@@ -3,14 +3,23 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/stop.h"
 #include "repack/repack.h"
 #include "repack/repack_inspect.h"
 #include "repack/repack_options.h"
 #include "repack/repack_progress.h"
+#include "repack/repack_text.h"
 #include "repack/verify.h"
 
+/* Conversion and verification ask for signals in their progress. */
 static int failed(const char *what, const tt_error *err)
 {
+    int sig = tt_stop_signal();
+    if (sig != 0 && err->status == TT_ERR_ABORTED) {
+        fprintf(stderr, "TinyTitanRepack: %s stopped by %s, nothing was changed\n", what,
+                tt_stop_name(sig));
+        return tt_stop_code(sig);
+    }
     fprintf(stderr, "TinyTitanRepack: %s failed: %s\n", what, err->message);
     if (err->file[0] != '\0' && strstr(err->message, err->file) == NULL)
         fprintf(stderr, "  in %s\n", err->file);
@@ -26,11 +35,13 @@ static int install(const repack_options *o)
                             .model_id = o->model_id,
                             .policy = o->policy,
                             .overwrite = o->overwrite,
+                            .check_text = repack_check_text,
                             .threads = o->threads};
     repack_progress p;
     tt_repack_report r;
     tt_error err = {0};
     repack_progress_init(&p, "converting", o->quiet);
+    ro.check_ctx = &p.events;
     tt_status st = tt_repack_run(&ro, &p.events, &r, &err);
     repack_progress_end(&p);
     if (st != TT_OK)
@@ -68,7 +79,7 @@ int main(int argc, char **argv)
         fprintf(stderr, "TinyTitanRepack: %s; see --help\n", why);
         return 2;
     }
-    repack_catch_signals();
+    tt_stop_catch();
     int rc = 0;
     switch (o.mode) {
     case MODE_HELP:

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/limits.h"
+#include "format/install_layout.h"
 
 const char repack_usage[] =
     "usage: TinyTitanRepack --input-snapshot DIR --output X.gturbo [options]\n"
@@ -33,7 +34,8 @@ const char repack_usage[] =
     "  --version              print the version\n"
     "  --help                 print this help\n"
     "\n"
-    "exit status: 0 done, 1 failed, 2 wrong command line\n";
+    "exit status: 0 done, 1 failed, 2 wrong command line, 128 and the number of the signal that\n"
+    "stopped it\n";
 
 enum flag {
     F_SNAPSHOT,
@@ -148,6 +150,31 @@ static bool need(const command_line *c, int f, char why[512])
     return c->value[f] != NULL;
 }
 
+/* What can be said of the names without looking at a disk. */
+static bool names_are_good(const repack_options *o, char why[512])
+{
+    size_t len = o->output != NULL ? strlen(o->output) : 0;
+    while (len > 0 && o->output[len - 1] == '/')
+        len--;
+    const char *end = o->output != NULL ? o->output + len : NULL;
+    const char *last = end;
+    while (last != NULL && last > o->output && last[-1] != '/')
+        last--;
+    if (o->output != NULL && (last == end || (end - last == 1 && last[0] == '.') ||
+                              (end - last == 2 && last[0] == '.' && last[1] == '.'))) {
+        snprintf(why, 512, "--output \"%.200s\" is not a name for an install", o->output);
+        return false;
+    }
+    if (o->model_id != NULL && !tt_model_id_valid(o->model_id)) {
+        snprintf(why, 512,
+                 "--model-id \"%.100s\" is not 1 to %u of A-Z a-z 0-9 . _ : / + @ - as a name "
+                 "must be",
+                 o->model_id, TT_MAX_MODEL_ID);
+        return false;
+    }
+    return true;
+}
+
 bool repack_options_parse(int argc, char **argv, repack_options *o, char why[512])
 {
     command_line c = {0};
@@ -168,6 +195,8 @@ bool repack_options_parse(int argc, char **argv, repack_options *o, char why[512
     if (o->mode == MODE_INSTALL && (!need(&c, F_SNAPSHOT, why) || !need(&c, F_OUTPUT, why)))
         return false;
     if ((o->mode == MODE_VERIFY || o->mode == MODE_INSPECT) && !need(&c, F_GTURBO, why))
+        return false;
+    if (!names_are_good(o, why))
         return false;
     const char *bits = c.value[F_BITS];
     if (bits != NULL &&

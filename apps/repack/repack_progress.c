@@ -1,28 +1,11 @@
 #include "repack/repack_progress.h"
 
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/clock.h"
-
-static volatile sig_atomic_t stop_asked;
-
-static void on_signal(int sig)
-{
-    (void)sig;
-    stop_asked = 1;
-}
-
-void repack_catch_signals(void)
-{
-    struct sigaction sa = {.sa_handler = on_signal, .sa_flags = (int)SA_RESETHAND};
-    sigemptyset(&sa.sa_mask);
-    sigaction(SIGINT, &sa, NULL);
-    sigaction(SIGTERM, &sa, NULL);
-    sigaction(SIGHUP, &sa, NULL);
-}
+#include "base/stop.h"
 
 static void eta(char *out, size_t n, double seconds)
 {
@@ -39,7 +22,7 @@ static bool on_progress(void *ctx, uint64_t done, uint64_t total)
     repack_progress *p = ctx;
     double now = tt_now(), took = now - p->start;
     unsigned percent = total > 0 ? (unsigned)((double)done / (double)total * 100) : 100;
-    if (stop_asked)
+    if (tt_stop_signal() != 0)
         return false;
     if (p->quiet)
         return true;

@@ -1,7 +1,6 @@
 /* repack_progress.h: what a user sees while a conversion runs, on stderr.
  *
- * Owns:      one line rewritten in place on a terminal, plain lines in a pipe; notes and warnings;
- *            stopping on signals.
+ * Owns:      one line rewritten in place on a terminal, plain lines in a pipe; notes and warnings.
  * Not here:  results (repack_main.c).
  * Laws:      nothing goes to stdout.
  * Threads:   one.
@@ -24,8 +23,5 @@ typedef struct repack_progress {
 void repack_progress_init(repack_progress *p, const char *what, bool quiet);
 /* Ends the progress line. */
 void repack_progress_end(repack_progress *p);
-/* Makes SIGINT, SIGTERM and SIGHUP stop the work through the progress function; a second one ends
- * the program. */
-void repack_catch_signals(void);
 
 #endif

@@ -116,7 +116,8 @@ typedef struct tt_model_options {
     uint32_t threads;       /* 0: one a physical core */
     uint32_t max_context;   /* tokens; 0: min(the model's, 32768) */
     uint32_t kv_bits;       /* 32, 16, 8 (default), 4 */
-    uint32_t prefill_chunk; /* rows a prefill step, a multiple of 64; 0: chosen from the budget */
+    uint32_t prefill_chunk; /* prompt tokens a step, for which each expert is read once; a multiple
+                               of 64; 0: chosen from the budget */
     uint32_t
         expert_slots; /* mean number of expert slots a layer; 0: as many as the budget allows */
     uint64_t
@@ -130,10 +131,20 @@ typedef struct tt_model_options {
     const char *expert_mirror; /* directory with a second copy of the expert files, on another disk,
                                   that takes half of the reads; NULL: none. Losing it later fails
                                   no request */
-    const char *probe_file;    /* JSON file in which measurements of disks are kept; a disk that it
-                                  lacks is measured, in less than two seconds. NULL: no probe */
+    const char *probe_file;    /* JSON file in which measurements of disks and memory are kept; what
+                                  it lacks is measured, in less than two seconds. NULL: no probe */
+    const char *heat_profile;  /* file that keeps which experts were used, from one run to the next:
+                                  read at open, written at close. NULL: none. Nothing fails for it:
+                                  see tt_plan.heat and tt_model_save_heat */
+    float warm_seconds; /* with a profile: how long the experts that it names are read ahead while
+                           nothing else is read. TT_WARM_AUTO (default): two minutes at most; 0: the
+                           run begins cold and the profile is left alone */
+    bool governor; /* give expert slots back, many at once, before the kernel runs out of memory
+                      (default true) */
     uint64_t reserved[4];
 } tt_model_options;
+
+#define TT_WARM_AUTO (-1.0f)
 
 TT_API void tt_model_options_default(tt_model_options *opts);
 
@@ -160,12 +171,22 @@ typedef struct tt_plan {
     char reader[320];  /* how experts are read, why, and the rate if it was measured */
     float yarn_factor; /* in force; 1 means none */
     bool budget_given; /* false: the default budget */
+    bool governor;
+    float warm_seconds; /* at most; 0: the cache begins cold */
+    /* What decoding will be like once the cache is warm. Estimates. */
+    double hit_rate;               /* share of expert uses that slots hold; 1 for dense models */
+    double tokens_per_second;      /* 0: not known, `forecast` says why */
+    double memory_rate, disk_rate; /* bytes a second that it is reckoned with; 0: not known */
+    uint64_t token_bytes;  /* of memory that a token touches in a short context, experts included */
+    char forecast[384];    /* what the estimates rest on */
+    char heat[384];        /* what became of the heat profile, or "" without one */
+    tt_status heat_status; /* TT_ERR_NOT_FOUND: there is none yet; others are failures */
     uint64_t reserved[8];
 } tt_plan;
 
 /* Fills `plan` for the install at `path`. TT_ERR_BUDGET (with `plan` filled) when it cannot fit:
  * the error's message says what was asked, what is there and what to change. Reads manifest and
- * index, opens the expert files, and measures their disk when `probe_file` asks for it. */
+ * index, opens the expert files, and measures disk and memory when `probe_file` asks for it. */
 TT_API TT_MUST_CHECK tt_status tt_model_plan(const char *path, const tt_model_options *opts,
                                              tt_plan *plan, tt_error *err);
 
@@ -175,6 +196,14 @@ TT_API TT_MUST_CHECK tt_status tt_model_open(const char *path, const tt_model_op
                                              tt_progress_fn progress, void *progress_ctx,
                                              tt_model **model, tt_error *err);
 TT_API void tt_model_close(tt_model **model);
+
+/* Writes the heat profile as it is now, whole or not at all; nothing when there is none to write or
+ * no expert was used since. tt_model_close does it too, and is silent when that fails. */
+TT_API TT_MUST_CHECK tt_status tt_model_save_heat(tt_model *model, tt_error *err);
+/* For a caller that waits for something else: reads experts ahead, looks after memory. Takes no
+ * time to speak of. Returns after how many seconds it would like to be called again; below 0:
+ * there is nothing to do. Every step does the same by itself. */
+TT_API double tt_model_idle(tt_model *model);
 
 typedef struct tt_model_info {
     const char *model_id, *family; /* owned by the model */
@@ -199,7 +228,11 @@ typedef struct tt_model_stats {
     /* Of the bytes read: */
     uint64_t expert_bytes_disk, expert_bytes_cached; /* from the disk, out of the page cache */
     uint64_t expert_bytes_mirror;                    /* of those from the disk, from the mirror */
-    bool expert_mirror_lost; /* a read of it failed; the files alone serve since */
+    bool expert_mirror_lost;       /* a read of it failed; the files alone serve since */
+    uint32_t expert_slots;         /* in service */
+    uint32_t slabs, slabs_retired; /* groups of slots that the governor gives back, that it gave */
+    uint64_t warm_bytes;           /* read ahead; not in expert_bytes_read */
+    char pressure[32]; /* why slots were given back last: "reserve", "limit hit", "stalls"; "" */
     uint64_t reserved[4];
 } tt_model_stats;
 
@@ -216,11 +249,15 @@ TT_API void tt_session_close(tt_session **session);
 typedef bool (*tt_logits_fn)(void *ctx, uint32_t position, const float *logits);
 
 typedef struct tt_prefill_options {
-    tt_progress_fn progress; /* counts tokens; may be NULL; asked between chunks */
+    tt_progress_fn progress; /* counts tokens; may be NULL; asked between chunks, and between the
+                                layers of a chunk of more than 64 tokens */
     void *progress_ctx;
     tt_logits_fn logits; /* NULL: logits of the last position only */
     void *logits_ctx;
-    uint64_t reserved[4];
+    bool (*go_on)(void *ctx); /* may be NULL; asked before every layer. Return false to abort, and
+                                 lose what the chunk in work has computed */
+    void *go_on_ctx;
+    uint64_t reserved[2];
 } tt_prefill_options;
 
 /* Brings the session to exactly the token prefix ids[0..n): reuses what it shares with the present
@@ -358,6 +395,9 @@ typedef struct tt_chat_options {
 
 /* Whether the tokenizer's directory holds a chat template. */
 TT_API bool tt_tokenizer_has_template(const tt_tokenizer *tok);
+/* Reads the template without running it: TT_ERR_TEMPLATE names the line that no conversation could
+ * get past. TT_OK when there is none. */
+TT_API TT_MUST_CHECK tt_status tt_chat_check_template(const tt_tokenizer *tok, tt_error *err);
 /* Renders messages (JSON array of {role, content, ...}) through the model's own template,
  * sandboxed. *text is allocated. TT_ERR_NOT_FOUND names the missing template file; TT_ERR_TEMPLATE
  * carries the template's own error, TT_ERR_LIMIT the limit that it passed. Arguments of tool calls

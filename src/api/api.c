@@ -1,14 +1,14 @@
 /* The parts of the public header that no room owns: defaults, plan and questions about an opened
  * model. */
+#include <stdio.h>
 #include <string.h>
 
-#include "base/machine.h"
-#include "model/expert_reader.h"
+#include "model/forecast.h"
 #include "model/model.h"
 
 void tt_model_options_default(tt_model_options *o)
 {
-    *o = (tt_model_options){.kv_bits = 8};
+    *o = (tt_model_options){.kv_bits = 8, .warm_seconds = TT_WARM_AUTO, .governor = true};
 }
 
 /* Names the backend and level that an open with these options would get. */
@@ -25,15 +25,15 @@ static tt_status plan_backend(const tt_model_options *o, const tt_install *in, t
     return TT_OK;
 }
 
-/* Opens the reader that an open would get, and closes it. */
-static tt_status plan_reader(const tt_model_options *o, const tt_install *in, tt_plan *p,
-                             tt_error *err)
+/* Reader and heat profile that an open would get, and what to expect of them. */
+static tt_status plan_outlook(const tt_model_options *o, const tt_install *in, bool measure,
+                              tt_plan *p, tt_error *err)
 {
     tt_reader *r = NULL;
-    if (p->n_moe_layers == 0)
-        return TT_OK;
-    TT_TRY(tt_expert_reader_open(in, o, p, &r, err));
+    tt_heat heat = {0};
+    TT_TRY(tt_forecast_open(in, o, measure, p, &r, &heat, err));
     tt_reader_close(&r);
+    tt_heat_close(&heat);
     return TT_OK;
 }
 
@@ -50,13 +50,13 @@ tt_status tt_model_plan(const char *path, const tt_model_options *opts, tt_plan 
     if (st == TT_OK)
         st = plan_backend(o, in, &names, err);
     if (st == TT_OK) {
-        st = tt_plan_make(in, o, tt_machine_memory_available(), &p, err);
+        st = tt_plan_make(in, o, tt_plan_available(in, o), &p, err);
         memcpy(p.backend, names.backend, sizeof p.backend);
         memcpy(p.cpu_level, names.cpu_level, sizeof p.cpu_level);
         if (st == TT_OK)
-            st = plan_reader(o, in, &p, err);
+            st = plan_outlook(o, in, true, &p, err);
         else if (st == TT_ERR_BUDGET)
-            (void)!plan_reader(o, in, &p, NULL);
+            (void)!plan_outlook(o, in, false, &p, NULL);
         if (st == TT_OK || st == TT_ERR_BUDGET)
             *plan = p;
     }
@@ -107,4 +107,9 @@ void tt_model_get_stats(const tt_model *m, tt_model_stats *out)
     out->expert_evictions = c.evictions;
     out->expert_bytes_read = c.bytes_read;
     out->expert_wait_seconds = c.wait_seconds;
+    out->expert_slots = c.slots_total;
+    out->slabs = c.slabs;
+    out->slabs_retired = c.slabs_retired;
+    out->warm_bytes = c.warm_bytes;
+    snprintf(out->pressure, sizeof out->pressure, "%s", m->governor.cause);
 }

@@ -280,6 +280,7 @@ static tt_status check_required(const tt_arg *table, tt_error *err)
 
 tt_status tt_args_parse(tt_arg *table, int argc, char *const *argv, tt_error *err)
 {
+    bool stops = false;
     for (tt_arg *a = table; a->type != TT_ARG_END; a++)
         a->given = false;
     for (int i = 0; i < argc; i++) {
@@ -305,10 +306,52 @@ tt_status tt_args_parse(tt_arg *table, int argc, char *const *argv, tt_error *er
             TT_TRY(read_value(a, value, err));
         }
         a->given = true;
-        if (a->type == TT_ARG_STOP)
-            return TT_OK;
+        stops |= a->type == TT_ARG_STOP;
     }
-    return check_required(table, err);
+    return stops ? TT_OK : check_required(table, err);
+}
+
+tt_status tt_args_backend(const char *backend, const char *level, tt_error *err)
+{
+    if (strcmp(backend, "ref") == 0 && level != NULL && strcmp(level, "auto") != 0 &&
+        strcmp(level, "ref") != 0)
+        return tt_fail(err, TT_ERR_INVALID,
+                       "--cpu-level %s does not go with --backend ref: levels belong to --backend "
+                       "cpu",
+                       level);
+    return TT_OK;
+}
+
+static bool in_word(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+}
+
+void tt_args_translate(const tt_arg_name *names, tt_error *err)
+{
+    char out[sizeof err->message];
+    size_t len = 0;
+    for (const char *p = err->message; *p != '\0' && len + 1 < sizeof out;) {
+        size_t n = 0;
+        while (in_word(p[n]))
+            n++;
+        const tt_arg_name *name = names;
+        while (n > 0 && name->option != NULL &&
+               !(strlen(name->option) == n && memcmp(name->option, p, n) == 0))
+            name++;
+        size_t take = n > 0 ? n : 1, put = take;
+        const char *from = p;
+        if (n > 0 && name->option != NULL) {
+            from = name->flag;
+            put = strlen(from);
+        }
+        put = least(put, sizeof out - 1 - len);
+        memcpy(out + len, from, put);
+        len += put;
+        p += take;
+    }
+    out[len] = '\0';
+    memcpy(err->message, out, len + 1);
 }
 
 bool tt_args_given(const tt_arg *table, const char *name)

@@ -1,6 +1,7 @@
 /* args.h: command lines of the programs, parsed from a table that also writes their --help.
  *
- * Owns:      "--name value" and "--name=value", types and ranges, refusals with a suggestion.
+ * Owns:      "--name value" and "--name=value", types and ranges, refusals with a suggestion; what
+ *            the library calls an option in the user's words.
  * Not here:  what options mean together (each program checks that), printing, exiting.
  * Laws:      (1) nothing unknown is accepted: flags, values, stray words, an option given twice;
  *            (2) the listing is written from the table that parses;  (3) what an option writes to
@@ -65,7 +66,7 @@ typedef struct tt_arg {
     {                                                                                              \
         .type = TT_ARG_FLAG, .name = (name_), .help = (help_), .out.flag = (out_)                  \
     }
-/* A flag that ends parsing successfully where it stands: --help, --version. */
+/* A flag instead of which nothing is required: --help, --version. */
 #define TT_OPT_STOP(name_, out_, help_)                                                            \
     {                                                                                              \
         .type = TT_ARG_STOP, .name = (name_), .help = (help_), .out.flag = (out_)                  \
@@ -124,6 +125,17 @@ void tt_args_help(const tt_arg *table, tt_buf *out);
 /* "512M", "1.5G" and so on to bytes; `what` names the value in the error. */
 TT_MUST_CHECK tt_status tt_args_size(const char *text, const char *what, uint64_t *out,
                                      tt_error *err);
+/* Whether a backend takes a level, as far as the words alone tell; NULL and "auto" go with any. */
+TT_MUST_CHECK tt_status tt_args_backend(const char *backend, const char *level, tt_error *err);
+
+/* An option of the library and what the program's user writes for it. */
+typedef struct tt_arg_name {
+    const char *option, *flag;
+} tt_arg_name;
+/* Puts flags in the place of options ("max_context" -> "--max-context") in a message of the
+ * library. `names` ends with an entry of NULL. */
+void tt_args_translate(const tt_arg_name *names, tt_error *err);
+
 /* The word of `words` (NULL at the end) that `text` was probably meant to be, or NULL. */
 const char *tt_args_nearest(const char *text, const char *const *words);
 

@@ -109,6 +109,20 @@ tt_status tt_path_join(char *out, const char *dir, const char *name, tt_error *e
     return TT_OK;
 }
 
+tt_status tt_dir_make_above(const char *path, tt_error *err)
+{
+    char folder[TT_MAX_PATH];
+    if (strlen(path) >= sizeof folder)
+        return tt_fail_at(err, TT_ERR_LIMIT, path, -1, "path is longer than %u bytes",
+                          TT_MAX_PATH - 1);
+    for (const char *s = strchr(path + 1, '/'); s != NULL; s = strchr(s + 1, '/')) {
+        snprintf(folder, sizeof folder, "%.*s", (int)(s - path), path);
+        if (!tt_dir_exists(folder))
+            TT_TRY(tt_dir_make(folder, err));
+    }
+    return TT_OK;
+}
+
 tt_status tt_dir_sync(const char *path, tt_error *err)
 {
     int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);

@@ -35,6 +35,8 @@ bool tt_file_exists(const char *path);
 bool tt_dir_exists(const char *path);
 /* Makes the directory (0755); one that exists is fine. */
 TT_MUST_CHECK tt_status tt_dir_make(const char *path, tt_error *err);
+/* Makes the directories that `path` lies in. */
+TT_MUST_CHECK tt_status tt_dir_make_above(const char *path, tt_error *err);
 /* fsync of a directory, so that renames in it survive. */
 TT_MUST_CHECK tt_status tt_dir_sync(const char *path, tt_error *err);
 /* Removes a directory and everything below it; follows no links. A missing one is fine. */

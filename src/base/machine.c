@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "base/limits.h"
@@ -145,9 +146,23 @@ uint64_t tt_machine_memory_available(void)
     return tt_machine_memory_available_at("");
 }
 
+uint64_t tt_machine_own_memory(void)
+{
+    uint64_t own = 0;
+    (void)tt_machine_line_value("/proc/self/status", "RssAnon", &own);
+    return own;
+}
+
 uint64_t tt_machine_peak_rss(void)
 {
     uint64_t peak = 0;
     (void)tt_machine_line_value("/proc/self/status", "VmHWM", &peak);
     return peak;
+}
+
+uint64_t tt_machine_major_faults(void)
+{
+    struct rusage use = {0};
+    (void)getrusage(RUSAGE_SELF, &use);
+    return (uint64_t)use.ru_majflt;
 }

@@ -32,7 +32,11 @@ bool tt_machine_number(const char *path, uint64_t *value);
 /* The start of a file as text, at most cap - 1 bytes; false when it cannot be read. */
 bool tt_machine_text(const char *path, char *text, size_t cap);
 
+/* Memory of this process that is no file's (RssAnon) in bytes, 0 when unknown. */
+uint64_t tt_machine_own_memory(void);
 /* Peak resident set of this process in bytes (VmHWM), 0 when unknown. */
 uint64_t tt_machine_peak_rss(void);
+/* Page faults of this process that had to read a disk. */
+uint64_t tt_machine_major_faults(void);
 
 #endif

@@ -28,7 +28,7 @@ const char *tt_status_text(tt_status status)
     return "unknown status";
 }
 
-static void set_file(tt_error *err, const char *file)
+void tt_error_set_file(tt_error *err, const char *file)
 {
     if (file == NULL)
         file = "";
@@ -49,7 +49,7 @@ tt_status tt_fail_at(tt_error *err, tt_status status, const char *file, int64_t 
         return status;
     err->status = status;
     err->offset = offset;
-    set_file(err, file);
+    tt_error_set_file(err, file);
     va_list ap;
     va_start(ap, fmt);
     vsnprintf(err->message, sizeof err->message, fmt, ap);

@@ -26,6 +26,9 @@ tt_status tt_fail_at(tt_error *err, tt_status status, const char *file, int64_t 
 tt_status tt_fail_errno(tt_error *err, int errnum, const char *file, const char *fmt, ...)
     TT_PRINTF(4, 5);
 
+/* Replaces the file of an error; of a long path the end is kept. */
+void tt_error_set_file(tt_error *err, const char *file);
+
 /* Puts "context: " in front of the message. Returns err->status, or `status` when err is NULL. */
 tt_status tt_fail_context(tt_error *err, tt_status status, const char *fmt, ...) TT_PRINTF(3, 4);
 

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -47,7 +48,9 @@ static tt_status open_rel(int dirfd, const char *rel, int *fd_out, struct stat *
         at = fd;
     }
     if (fd < 0)
-        return tt_fail_errno(err, e, rel, "cannot open %s of the install", rel);
+        return e == ENOENT ? tt_fail_at(err, TT_ERR_NOT_FOUND, rel, -1,
+                                        "%s is missing in the install: install again", rel)
+                           : tt_fail_errno(err, e, rel, "cannot open %s of the install", rel);
     if (fstat(fd, sb) != 0 || !S_ISREG(sb->st_mode)) {
         close(fd);
         return tt_fail_at(err, TT_ERR_FORMAT, rel, -1, "%s is not a regular file", rel);
@@ -112,7 +115,7 @@ static tt_status stat_files(tt_install *in, tt_error *err)
         close(fd);
         if ((uint64_t)sb.st_size != f->size)
             return tt_fail_at(err, TT_ERR_CORRUPT, f->rel, -1,
-                              "%s has %llu bytes, the manifest says %llu", f->rel,
+                              "%s has %llu bytes, the manifest says %llu: install again", f->rel,
                               (unsigned long long)sb.st_size, (unsigned long long)f->size);
         f->mtime_ns = (int64_t)sb.st_mtim.tv_sec * 1000000000 + sb.st_mtim.tv_nsec;
     }
@@ -185,7 +188,7 @@ static tt_status load_index(tt_install *in, const tt_manifest_weights *w, tt_ind
     TT_TRY(read_rel(in, w->file, TT_MAX_WEIGHTS_INDEX, w->index_bytes, &bytes, &len, err));
     tt_status st = tt_sha256_of(bytes, len, hex, err);
     if (st == TT_OK && strcmp(hex, w->index_sha256) != 0)
-        st = tt_fail_at(err, TT_ERR_CORRUPT, w->file, 0,
+        st = tt_fail_at(err, TT_ERR_CORRUPT, w->file, -1,
                         "the index of %s does not have the SHA-256 that the manifest lists: "
                         "install again",
                         w->file);
@@ -213,7 +216,7 @@ static tt_status load_crc(tt_install *in, tt_error *err)
     char want[TT_CRC_HEADER_BYTES];
     tt_crc_header(want, a->n_experts, a->n_layers, a->n_mtp_layers);
     if (st == TT_OK && memcmp(bytes, want, sizeof want) != 0)
-        st = tt_fail_at(err, TT_ERR_FORMAT, TT_CRC_NAME, 0,
+        st = tt_fail_at(err, TT_ERR_FORMAT, TT_CRC_NAME, -1,
                         "the header of %s is not that of a table for %u experts in %u + %u layers",
                         TT_CRC_NAME, a->n_experts, a->n_layers, a->n_mtp_layers);
     if (st == TT_OK && (in->crc = malloc(count * sizeof *in->crc)) == NULL)
@@ -263,6 +266,16 @@ static tt_status open_checked(tt_install *in, unsigned flags, tt_progress_fn pro
     return name_expert_files(in, err);
 }
 
+void tt_install_locate(const char *dir, tt_error *err)
+{
+    char rel[sizeof err->file], path[TT_MAX_PATH + sizeof rel];
+    if (err == NULL || err->file[0] == '\0' || err->file[0] == '/')
+        return;
+    snprintf(rel, sizeof rel, "%s", err->file);
+    snprintf(path, sizeof path, "%s/%s", dir, rel);
+    tt_error_set_file(err, path);
+}
+
 tt_status tt_install_open(const char *dir, unsigned flags, tt_progress_fn progress,
                           void *progress_ctx, tt_install **out, tt_error *err)
 {
@@ -275,9 +288,16 @@ tt_status tt_install_open(const char *dir, unsigned flags, tt_progress_fn progre
     if (in->dir == NULL)
         st = tt_fail_errno(err, errno, dir, "cannot open the install %s", dir);
     else if ((in->dirfd = open(in->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC)) < 0)
-        st = tt_fail_errno(err, errno, dir, "cannot open the install %s", dir);
-    if (st == TT_OK)
+        st = errno == ENOTDIR
+                 ? tt_fail_at(err, TT_ERR_INVALID, dir, -1,
+                              "%s is a file: an install is the folder that TinyTitanRepack makes",
+                              dir)
+                 : tt_fail_errno(err, errno, dir, "cannot open the install %s", dir);
+    if (st == TT_OK) {
         st = open_checked(in, flags, progress, progress_ctx, err);
+        if (st != TT_OK)
+            tt_install_locate(in->dir, err);
+    }
     if (in->dirfd >= 0)
         close(in->dirfd);
     in->dirfd = -1;

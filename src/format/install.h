@@ -86,6 +86,8 @@ enum {
 /* Opens and checks an install directory. `progress` counts bytes hashed, when hashing is needed. */
 TT_MUST_CHECK tt_status tt_install_open(const char *dir, unsigned flags, tt_progress_fn progress,
                                         void *progress_ctx, tt_install **out, tt_error *err);
+/* Puts the install's directory in front of the name of one of its files in an error. */
+void tt_install_locate(const char *dir, tt_error *err);
 void tt_install_close(tt_install **in);
 
 const char *tt_install_dir(const tt_install *in); /* absolute, symbolic links resolved */

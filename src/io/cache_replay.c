@@ -67,6 +67,15 @@ static void finish(void *ctx, uint32_t slot)
     tt_slot_loaded(&p->table, slot, true);
 }
 
+/* See tt_expert_lease.weight. */
+static bool is_guess(const tt_cache_event *e)
+{
+    for (uint32_t i = 0; i < e->n; i++)
+        if (e->weight == NULL || e->weight[i] != 0.0f)
+            return false;
+    return e->n > 0;
+}
+
 static tt_status play_ask(replay *p, const tt_cache_event *e, tt_error *err)
 {
     held_lease *h = &p->held[p->n_held++];
@@ -80,21 +89,24 @@ static tt_status play_ask(replay *p, const tt_cache_event *e, tt_error *err)
                        .weight = p->next_use != NULL ? p->next_use + p->pick : e->weight,
                        .slot = h->slot,
                        .hit = p->hit};
+    bool guess = is_guess(e);
     p->pick += e->n;
-    p->r.asks += e->n;
+    p->r.asks += guess ? 0 : e->n;
     if (!e->prefill)
         p->r.decode_asks += e->n;
     if (!tt_slot_ask(&p->table, &a, finish, p)) {
-        p->r.refused += e->n;
-        p->r.misses += e->n;
+        p->r.refused += guess ? 0 : e->n;
+        p->r.misses += guess ? 0 : e->n;
         free(h->slot);
         h->slot = NULL;
         return TT_OK;
     }
+    p->r.evictions += a.evictions;
+    if (guess)
+        return TT_OK;
     p->r.hits += a.hits;
     p->r.joins += a.joins;
     p->r.misses += e->n - a.hits - a.joins;
-    p->r.evictions += a.evictions;
     if (!e->prefill)
         p->r.decode_hits += a.hits;
     return TT_OK;

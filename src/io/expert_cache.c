@@ -36,8 +36,9 @@ struct tt_expert_cache {
     uint32_t n_parts;
     tt_slot_table table;
     tt_slot_memory memory;
-    load *loads;      /* [slots] */
-    uint32_t *flying; /* [slots] those LOADING, in no order */
+    tt_cache_policy heat; /* the same touches, remembered longer */
+    load *loads;          /* [slots] */
+    uint32_t *flying;     /* [slots] those LOADING, in no order */
     uint32_t n_flying;
     uint32_t slabs_leaving;
     uint64_t *asked;    /* [n_experts] number of the last ask that named it: finds duplicates */
@@ -62,6 +63,7 @@ uint64_t tt_expert_cache_cost(const tt_expert_cache_options *o)
     if (slots == UINT64_MAX || table == UINT64_MAX)
         return UINT64_MAX;
     return sizeof(tt_expert_cache) + slots + table +
+           tt_cache_policy_cost(o->n_layers * o->n_experts) +
            (uint64_t)o->slots_total * (sizeof(load) + sizeof(uint32_t)) +
            (uint64_t)o->n_experts * (sizeof(uint64_t) + sizeof(uint32_t)) +
            (uint64_t)o->n_layers * o->n_experts;
@@ -116,6 +118,8 @@ static tt_status take_memory(tt_expert_cache *c, tt_error *err)
                                 .policy = o->policy,
                                 .half_life = o->half_life};
     TT_TRY(tt_slot_table_init(&c->table, &to, err));
+    TT_TRY(tt_cache_policy_init(&c->heat, TT_CACHE_LFU_DECAY, o->n_layers * o->n_experts,
+                                TT_HEAT_HALF_LIFE, err));
     c->loads = calloc(o->slots_total, sizeof *c->loads);
     c->flying = calloc(o->slots_total, sizeof *c->flying);
     c->asked = calloc(o->n_experts, sizeof *c->asked);
@@ -163,6 +167,7 @@ void tt_expert_cache_close(tt_expert_cache **cp)
     tt_slot_memory_forget(&c->memory, c->o.reader);
     tt_slot_memory_free(&c->memory);
     tt_slot_table_free(&c->table);
+    tt_cache_policy_free(&c->heat);
     free(c->loads);
     free(c->flying);
     free(c->asked);
@@ -363,6 +368,36 @@ static tt_status refuse_ask(const tt_expert_cache *c, const tt_expert_lease *lea
                    lease->layer, lease->n, c->table.active - c->table.idle, c->table.active);
 }
 
+static void note_heat(tt_expert_cache *c, const tt_expert_lease *lease)
+{
+    double sum = 0;
+    for (uint32_t i = 0; i < lease->n; i++)
+        sum += lease->weight != NULL ? (double)lease->weight[i] : 1.0;
+    tt_cache_policy_advance(&c->heat, sum / c->o.top_k / c->o.n_layers);
+    for (uint32_t i = 0; i < lease->n; i++)
+        tt_cache_policy_touch(&c->heat, tt_slot_key(&c->table, lease->layer, lease->expert[i]),
+                              lease->weight != NULL ? (double)lease->weight[i] : 1.0);
+}
+
+static void count_ask(tt_expert_cache *c, const tt_expert_lease *lease, const tt_slot_asked *a)
+{
+    uint32_t misses = lease->n - a->hits - a->joins;
+    c->stats.evictions += a->evictions;
+    if (a->guess) {
+        c->stats.guessed += misses;
+        return;
+    }
+    c->stats.asks += lease->n;
+    c->stats.hits += a->hits;
+    c->stats.joins += a->joins;
+    c->stats.misses += misses;
+    if (lease->prefill) {
+        c->stats.prefill_asks += lease->n;
+        c->stats.prefill_hits += a->hits;
+    }
+    note_heat(c, lease);
+}
+
 tt_status tt_expert_cache_ask(tt_expert_cache *c, tt_expert_lease *lease, tt_error *err)
 {
     TT_TRY(check_ask(c, lease, err));
@@ -377,15 +412,7 @@ tt_status tt_expert_cache_ask(tt_expert_cache *c, tt_expert_lease *lease, tt_err
     for (uint32_t i = 0; i < lease->n; i++)
         lease->generation[i] = c->table.slots[lease->slot[i]].generation;
     lease->number = c->leases++;
-    c->stats.asks += lease->n;
-    c->stats.hits += a.hits;
-    c->stats.joins += a.joins;
-    c->stats.misses += lease->n - a.hits - a.joins;
-    c->stats.evictions += a.evictions;
-    if (lease->prefill) {
-        c->stats.prefill_asks += lease->n;
-        c->stats.prefill_hits += a.hits;
-    }
+    count_ask(c, lease, &a);
     record(c, &(tt_cache_event){.kind = TT_TRACE_ASK,
                                 .prefill = lease->prefill,
                                 .lease = lease->number,
@@ -611,7 +638,7 @@ tt_status tt_expert_cache_get_heat(const tt_expert_cache *c, float *heat, tt_err
 {
     TT_TRY(check_heat(c, err));
     for (uint32_t k = 0; k < c->o.n_layers * c->o.n_experts; k++)
-        heat[k] = (float)tt_cache_policy_heat(&c->table.policy, k);
+        heat[k] = (float)tt_cache_policy_heat(&c->heat, k);
     return TT_OK;
 }
 
@@ -623,8 +650,10 @@ tt_status tt_expert_cache_set_heat(tt_expert_cache *c, const float *heat, tt_err
         if (!(heat[k] <= TT_CACHE_MOST_HEAT))
             return tt_fail(err, TT_ERR_INVALID, "heat of layer %u expert %u is %g",
                            k / c->o.n_experts, k % c->o.n_experts, (double)heat[k]);
-    for (uint32_t k = 0; k < keys; k++)
+    for (uint32_t k = 0; k < keys; k++) {
         tt_cache_policy_set_heat(&c->table.policy, k, (double)heat[k]);
+        tt_cache_policy_set_heat(&c->heat, k, (double)heat[k]);
+    }
     tt_slot_scores_changed(&c->table);
     return TT_OK;
 }
@@ -667,6 +696,11 @@ tt_status tt_expert_cache_retire_slab(tt_expert_cache *c, tt_error *err)
     c->slabs_leaving++;
     settle_slab(c, s->first);
     return TT_OK;
+}
+
+uint32_t tt_expert_cache_slab_slots(const tt_expert_cache *c)
+{
+    return c->memory.per_slab;
 }
 
 void tt_expert_cache_set_reader(tt_expert_cache *c, tt_reader *reader)

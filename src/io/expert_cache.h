@@ -46,7 +46,9 @@ typedef struct tt_expert_cache_options {
 typedef struct tt_expert_lease {
     uint32_t layer, n;
     bool prefill;         /* counted apart */
-    const float *weight;  /* [n] 1 a pick in decode, picks / rows in prefill; NULL: 1 each */
+    const float *weight;  /* [n] picks in decode, picks / rows in prefill; NULL: 1 each. All 0: a
+                             guess, which the policy learns nothing from and no counter of asks,
+                             hits, misses and joins knows; what it reads counts as guessed too */
     uint32_t *expert;     /* [n] ids as asked */
     uint32_t *slot;       /* [n] */
     uint32_t *generation; /* [n] */
@@ -64,6 +66,7 @@ typedef enum tt_expert_part {
 typedef struct tt_expert_cache_stats {
     uint64_t asks, hits, misses, joins, evictions, bytes_read, crc_failures;
     uint64_t prefill_asks, prefill_hits; /* of the above, with `prefill` */
+    uint64_t guessed;                    /* reads started on a guess; bytes_read counts theirs */
     double wait_seconds;
     uint64_t warm_reads, warm_bytes, warm_failures; /* not in misses and bytes_read */
     uint32_t slots_total;                           /* in service */
@@ -108,6 +111,10 @@ void tt_expert_cache_record(tt_expert_cache *c, const tt_cache_recorder *recorde
 
 /* ---- heat ---- */
 
+/* How long uses are remembered for it, whatever the policy forgets: a run begins with what its
+ * model is asked in general. */
+#define TT_HEAT_HALF_LIFE 512.0 /* tokens */
+
 /* [n_layers * n_experts] log2 of each expert's uses a token of late, -INFINITY for one never used;
  * what a heat profile keeps. TT_ERR_UNSUPPORTED under another policy than lfu-decay. */
 TT_MUST_CHECK tt_status tt_expert_cache_get_heat(const tt_expert_cache *c, float *heat,
@@ -128,5 +135,7 @@ void tt_expert_cache_warm_wait(tt_expert_cache *c);
  * and then its pages are given back. TT_ERR_LIMIT when the slots that stay would not do for a
  * layer's token. */
 TT_MUST_CHECK tt_status tt_expert_cache_retire_slab(tt_expert_cache *c, tt_error *err);
+/* Slots of a slab, of the largest when they differ. */
+uint32_t tt_expert_cache_slab_slots(const tt_expert_cache *c);
 
 #endif

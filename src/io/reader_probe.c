@@ -15,6 +15,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "base/mem.h"
+#include "base/rates_file.h"
 #include "io/reader_files.h"
 
 /* ---- measuring ---- */
@@ -48,14 +49,21 @@ static tt_status count_places(measure *m, const char *const *paths, tt_error *er
     return TT_OK;
 }
 
-static tt_status take_memory(measure *m, tt_error *err)
+/* As many reads as keep depth and pieces busy. */
+static uint32_t window_of(const tt_reader_options *ro, uint64_t bytes)
 {
-    uint64_t depth = m->o->reader.depth > 0 ? m->o->reader.depth : TT_IO_DEPTH;
-    uint64_t piece = m->o->reader.piece_bytes > 0 ? m->o->reader.piece_bytes : TT_IO_PIECE;
-    uint64_t bytes = m->o->read_bytes, most = TT_MEASURE_MEMORY / bytes;
+    uint64_t depth = ro->depth > 0 ? ro->depth : TT_IO_DEPTH;
+    uint64_t piece = ro->piece_bytes > 0 ? ro->piece_bytes : TT_IO_PIECE;
+    uint64_t most = TT_MEASURE_MEMORY / bytes;
     uint64_t window = (depth * piece + bytes - 1) / bytes + 1;
     window = window > most ? most : window;
-    m->window = window > 0 ? (uint32_t)window : 1;
+    return window > 0 ? (uint32_t)window : 1;
+}
+
+static tt_status take_memory(measure *m, tt_error *err)
+{
+    uint64_t bytes = m->o->read_bytes;
+    m->window = window_of(&m->o->reader, bytes);
     m->rd = calloc(m->window, sizeof *m->rd);
     if (m->rd == NULL)
         return tt_fail(err, TT_ERR_NOMEM, "out of memory for %u reads", m->window);
@@ -144,7 +152,7 @@ out:
 
 /* ---- the file of results ---- */
 
-#define MOST_FILE    ((size_t)(256 * TT_KIB))
+#define LIST         "devices"
 #define MOST_DEVICES 64u
 
 static tt_status name_device(const char *path, char out[96], tt_error *err)
@@ -163,19 +171,6 @@ static tt_status name_device(const char *path, char out[96], tt_error *err)
     snprintf(out, 96, "%u:%u %s %llu", major(sb.st_dev), minor(sb.st_dev), system,
              (unsigned long long)fs.f_blocks * (unsigned long long)fs.f_bsize);
     return TT_OK;
-}
-
-/* An empty list when there is none that can be understood; NULL when out of memory. */
-static json_t *load_devices(const char *file)
-{
-    json_t *root = NULL, *devices = NULL;
-    if (tt_json_load(file, MOST_FILE, &root, NULL) == TT_OK && json_is_object(root))
-        devices = json_incref(json_object_get(root, "devices"));
-    json_decref(root);
-    if (json_is_array(devices))
-        return devices;
-    json_decref(devices);
-    return json_array();
 }
 
 static bool is_for(const json_t *entry, const tt_probe *p)
@@ -209,7 +204,7 @@ static bool take_entry(const json_t *entry, tt_probe *p)
 
 static bool look_up(const char *file, tt_probe *p)
 {
-    json_t *devices = load_devices(file);
+    json_t *devices = tt_rates_load(file, LIST);
     bool found = false;
     for (size_t i = 0; !found && i < json_array_size(devices); i++) {
         const json_t *entry = json_array_get(devices, i);
@@ -219,23 +214,9 @@ static bool look_up(const char *file, tt_probe *p)
     return found;
 }
 
-static tt_status make_folders(const char *file, tt_error *err)
-{
-    char folder[TT_MAX_PATH];
-    if (strlen(file) >= sizeof folder)
-        return tt_fail_at(err, TT_ERR_LIMIT, file, -1, "path is longer than %u bytes",
-                          TT_MAX_PATH - 1);
-    for (const char *s = strchr(file + 1, '/'); s != NULL; s = strchr(s + 1, '/')) {
-        snprintf(folder, sizeof folder, "%.*s", (int)(s - file), file);
-        if (!tt_dir_exists(folder))
-            TT_TRY(tt_dir_make(folder, err));
-    }
-    return TT_OK;
-}
-
 static tt_status keep(const char *file, const tt_probe *p, uint64_t read_bytes, tt_error *err)
 {
-    json_t *devices = load_devices(file);
+    json_t *devices = tt_rates_load(file, LIST);
     for (size_t i = json_array_size(devices); i-- > 0;)
         if (is_for(json_array_get(devices, i), p) || i >= MOST_DEVICES - 1)
             json_array_remove(devices, i);
@@ -247,16 +228,7 @@ static tt_status keep(const char *file, const tt_probe *p, uint64_t read_bytes, 
         json_decref(devices);
         return tt_fail(err, TT_ERR_NOMEM, "out of memory for the file of probes");
     }
-    json_t *root = json_pack("{s:i, s:o}", "format", 1, "devices", devices);
-    char *text = root != NULL ? json_dumps(root, JSON_INDENT(1) | JSON_REAL_PRECISION(9)) : NULL;
-    json_decref(root);
-    if (text == NULL)
-        return tt_fail(err, TT_ERR_NOMEM, "out of memory for the file of probes");
-    tt_status st = make_folders(file, err);
-    if (st == TT_OK)
-        st = tt_file_publish(file, text, strlen(text), err);
-    free(text);
-    return st;
+    return tt_rates_save(file, LIST, devices, err);
 }
 
 /* ---- the choice ---- */
@@ -272,6 +244,18 @@ static const struct {
 #define BYTES_EACH   (192 * TT_MIB)
 #define POOL_THREADS 16u  /* depth beyond what a pool makes of it is the same again */
 #define WORTH        1.04 /* how much faster more in flight has to be */
+
+uint64_t tt_probe_memory(uint64_t read_bytes)
+{
+    uint64_t most = 0;
+    for (uint32_t i = 0; read_bytes > 0 && i < CANDIDATES; i++) {
+        tt_reader_options ro = {.depth = candidates[i].depth,
+                                .piece_bytes = candidates[i].piece_bytes};
+        uint64_t bytes = window_of(&ro, read_bytes) * read_bytes;
+        most = bytes > most ? bytes : most;
+    }
+    return most + 2 * TT_MIB; /* the reader's own, and the kernel's pages to describe it all */
+}
 
 typedef struct tally {
     double bytes, seconds;
@@ -350,7 +334,12 @@ tt_status tt_reader_probe(const tt_probe_options *o, tt_probe *out, tt_error *er
     }
     TT_TRY(name_device(o->paths[0], p.device, err));
     snprintf(p.reader, sizeof p.reader, "%s", kinds[o->kind]);
-    if (o->cache_file == NULL || !look_up(o->cache_file, &p)) {
+    bool known = o->cache_file != NULL && look_up(o->cache_file, &p);
+    if (!known && o->memory > 0 && o->memory < tt_probe_memory(o->read_bytes)) {
+        *out = (tt_probe){.note = "the budget leaves no memory for it"};
+        return TT_OK;
+    }
+    if (!known) {
         tt_error e = {0};
         p.reader[0] = '\0';
         TT_TRY(measure_all(o, &p, err));

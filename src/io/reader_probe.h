@@ -3,9 +3,10 @@
  * Owns:      the measurement, the choice, the file in which choices are kept by device.
  * Not here:  where that file lies (programs), what the rate is used for.
  * Laws:      (1) reads only, around the page cache, at the granularity of experts, in bounded
- *            memory, bytes and time;  (2) a result out of the file says so and when it was
- *            measured;  (3) a file that cannot be read, understood or written costs a measurement
- *            and nothing else;  (4) a rate from here is a choice's reason, not a benchmark.
+ *            memory, bytes and time, and in no more memory than it was given;  (2) a result out of
+ *            the file says so and when it was measured;  (3) a file that cannot be read, understood
+ *            or written costs a measurement and nothing else;  (4) a rate from here is a choice's
+ *            reason, not a benchmark.
  * Threads:   one at a time.
  */
 #ifndef TT_IO_READER_PROBE_H
@@ -45,20 +46,23 @@ typedef struct tt_probe_options {
     tt_reader_kind kind;
     double seconds;         /* for all of it; 0: TT_PROBE_SECONDS */
     uint64_t min_bytes;     /* less than this in all files is not probed */
+    uint64_t memory;        /* bytes that measuring may take; 0: what it needs */
     const char *cache_file; /* JSON, its folders are made when missing; NULL: measured each time */
 } tt_probe_options;
 
 typedef struct tt_probe {
-    bool probed; /* false: the files are too small, the rest is zero */
+    bool probed; /* false: the files are too small, or there is no memory for it (`note`) */
     bool cached; /* out of the file */
     uint32_t depth, piece_bytes;
     double rate;     /* bytes a second */
     int64_t time;    /* when it was measured, seconds since 1970 */
     char reader[16]; /* kind that was measured */
     char device[96]; /* number, file system and size of what holds the files */
-    char note[160];  /* why the result could not be kept, or "" */
+    char note[160];  /* why nothing was measured, or why the result could not be kept; or "" */
 } tt_probe;
 
+/* The most memory that measuring takes, for reads of this size. */
+uint64_t tt_probe_memory(uint64_t read_bytes);
 TT_MUST_CHECK tt_status tt_reader_probe(const tt_probe_options *o, tt_probe *out, tt_error *err);
 /* "1.43 GB/s measured" or "1.43 GB/s measured on 2026-01-31, cached". */
 void tt_probe_text(const tt_probe *p, char out[80]);

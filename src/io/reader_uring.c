@@ -341,6 +341,8 @@ static void uring_close(tt_reader *r)
             enter(u, true);
             reap(u);
         }
+        /* A ring is taken apart some time later; registered memory must not stay until then. */
+        (void)io_uring_unregister_buffers(&u->ring);
         io_uring_queue_exit(&u->ring);
     }
     tt_reader_files_close(&u->files);

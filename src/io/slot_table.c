@@ -294,11 +294,14 @@ static bool enough(const tt_slot_table *t, const tt_slot_asked *a)
     return missing <= t->idle - reused;
 }
 
-static void tell_policy(tt_slot_table *t, const tt_slot_asked *a)
+static void tell_policy(tt_slot_table *t, tt_slot_asked *a)
 {
     double sum = 0;
     for (uint32_t i = 0; i < a->n; i++)
         sum += a->weight != NULL ? (double)a->weight[i] : 1.0;
+    a->guess = a->n > 0 && sum == 0.0;
+    if (a->guess)
+        return;
     /* A token's picks over all layers weigh one token. */
     tt_cache_policy_advance(&t->policy, sum / t->o.top_k / t->o.n_layers);
     for (uint32_t i = 0; i < a->n; i++)

@@ -102,6 +102,7 @@ typedef struct tt_slot_asked {
     uint32_t *slot;                  /* [n] written */
     bool *hit;                       /* [n] written: READY when asked */
     uint32_t hits, joins, evictions; /* written */
+    bool guess;                      /* written: every weight is 0; the policy is not told */
 } tt_slot_asked;
 typedef void (*tt_slot_finish_fn)(void *ctx, uint32_t slot);
 /* False, with nothing changed, when other leases leave too few slots. */

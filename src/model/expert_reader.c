@@ -2,7 +2,7 @@
 
 #include <stdio.h>
 
-#include "io/reader_probe.h"
+#include "model/plan.h"
 
 static tt_status reader_options(const tt_model_options *o, tt_reader_options *ro, tt_error *err)
 {
@@ -25,14 +25,14 @@ tt_status tt_expert_reader_check(const tt_model_options *o, bool moe, tt_error *
 }
 
 /* Depth and pieces that were left open, from the probe of the kind that was opened. */
-static tt_status probe(const char *const *paths, uint32_t n, uint64_t stride,
-                       const tt_model_options *o, const char *kind, tt_reader_options *ro,
-                       tt_probe *p, tt_error *err)
+static tt_status probe(const char *const *paths, const tt_plan *plan, const tt_model_options *o,
+                       const char *kind, tt_reader_options *ro, tt_probe *p, tt_error *err)
 {
     tt_probe_options po = {.paths = paths,
-                           .n = n,
-                           .read_bytes = stride,
+                           .n = plan->n_moe_layers,
+                           .read_bytes = plan->expert_bytes,
                            .min_bytes = TT_PROBE_MIN_BYTES,
+                           .memory = tt_plan_spare(plan),
                            .cache_file = o->probe_file};
     TT_TRY(tt_reader_kind_parse(kind, &po.kind, err));
     TT_TRY(tt_reader_probe(&po, p, err));
@@ -44,9 +44,8 @@ static tt_status probe(const char *const *paths, uint32_t n, uint64_t stride,
 }
 
 tt_status tt_expert_reader_open(const tt_install *in, const tt_model_options *o, tt_plan *plan,
-                                tt_reader **out, tt_error *err)
+                                tt_reader **out, tt_probe *known, tt_error *err)
 {
-    const tt_expert_layout *layout = tt_install_expert_layout(in);
     const char *paths[TT_MAX_LAYERS];
     tt_reader_options ro;
     tt_reader *r = NULL;
@@ -58,9 +57,10 @@ tt_status tt_expert_reader_open(const tt_install *in, const tt_model_options *o,
         paths[l] = tt_install_expert_path(in, l, false);
     TT_TRY(tt_reader_open(paths, plan->n_moe_layers, &ro, &r, err));
     if (o->probe_file != NULL && (ro.depth == 0 || ro.piece_bytes == 0)) {
-        if (probe(paths, plan->n_moe_layers, layout->stride, o, r->ops->name, &ro, &p, &failed) !=
-            TT_OK)
-            snprintf(measured, sizeof measured, "; not measured: %.200s", failed.message);
+        tt_status st = probe(paths, plan, o, r->ops->name, &ro, &p, &failed);
+        const char *why = st != TT_OK ? failed.message : p.note;
+        if (!p.probed && why[0] != '\0')
+            snprintf(measured, sizeof measured, "; not measured: %.200s", why);
     }
     if (p.probed) {
         char text[80];
@@ -70,7 +70,10 @@ tt_status tt_expert_reader_open(const tt_install *in, const tt_model_options *o,
         tt_reader_close(&r);
         TT_TRY(tt_reader_open(paths, plan->n_moe_layers, &ro, &r, err));
     }
-    snprintf(plan->reader, sizeof plan->reader, "%s%s", r->describe, measured);
+    /* What does not fit is left out. */
+    if (snprintf(plan->reader, sizeof plan->reader, "%s%s", r->describe, measured) < 0)
+        plan->reader[0] = '\0';
+    *known = p;
     *out = r;
     return TT_OK;
 }

@@ -12,12 +12,13 @@
 #define TT_MODEL_EXPERT_READER_H
 
 #include "format/install.h"
-#include "io/reader.h"
+#include "io/reader_probe.h"
 
 /* Whether the options make sense, without looking at any file. */
 TT_MUST_CHECK tt_status tt_expert_reader_check(const tt_model_options *o, bool moe, tt_error *err);
-/* File number = layer. Writes plan->reader. */
+/* File number = layer. Writes plan->reader, and to `probe` what is known of the disk. */
 TT_MUST_CHECK tt_status tt_expert_reader_open(const tt_install *in, const tt_model_options *o,
-                                              tt_plan *plan, tt_reader **out, tt_error *err);
+                                              tt_plan *plan, tt_reader **out, tt_probe *probe,
+                                              tt_error *err);
 
 #endif

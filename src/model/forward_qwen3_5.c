@@ -8,16 +8,18 @@
 
 #define OP(name, ...) s->be->ops->name(s->be, __VA_ARGS__)
 
-/* y[T, W.rows] = W x */
+/* y[T, W.rows] = W x; the reads ahead go on meanwhile */
 static void mul(tt_step *s, float *y, const tt_mat *W, const float *x)
 {
     OP(matmul, y, W->rows, x, W->cols, W, s->T);
+    tt_moe_poll(s);
 }
 
 /* The same of several W and one x */
 static void mul_all(tt_step *s, const float *x, uint32_t n, const tt_product *p)
 {
     OP(matmul_many, p, n, x, p->W->cols, s->T);
+    tt_moe_poll(s);
 }
 
 static void norm(tt_step *s, float *y, const float *x, const float *w)
@@ -80,8 +82,8 @@ static void mlp(tt_step *s, const tt_mlp_weights *w)
     mul(s, s->s->y, &w->down, s->s->m);                   /* [T, H] */
 }
 
-/* Mixture of experts, model.md 6 */
-static void moe(tt_step *s, const tt_layer_weights *w, uint32_t l)
+/* Mixture of experts, model.md 6: the router of a span and the gate of its shared expert ... */
+static void route(tt_step *s, const tt_layer_weights *w, uint32_t l)
 {
     const tt_arch *a = s->arch;
     tt_scratch *b = s->s;
@@ -92,13 +94,23 @@ static void moe(tt_step *s, const tt_layer_weights *w, uint32_t l)
     OP(route, b->ids, b->p, b->l, a->n_experts, a->top_k, s->T); /* [T, K] */
     tt_mark(s, TT_STAGE_ROUTER_IDS, l, a->top_k, b->ids);
     tt_mark(s, TT_STAGE_ROUTER_WEIGHTS, l, a->top_k, b->p);
-    tt_moe_ask(s, l);               /* the disk starts */
-    mlp(s, &w->mlp);                /* work meanwhile */
-    tt_moe_run(s, b->acc, b->x, l); /* ascending expert id */
-    OP(moe_add, b->h, b->acc, b->y, b->sg, a->hidden_size, s->T);
 }
 
-static void layer(tt_step *s, const tt_layer_weights *w, uint32_t l)
+/* ... the shared expert, and the experts of all rows of the step. */
+static void moe(tt_step *s, const tt_layer_weights *w, uint32_t l)
+{
+    tt_scratch *b = s->s;
+    tt_span p;
+
+    tt_moe_ask(s, l); /* the disk starts */
+    for (tt_span_first(&p, s); p.step.T > 0; tt_span_next(&p, s))
+        mlp(&p.step, &w->mlp);      /* work meanwhile */
+    tt_moe_run(s, b->acc, b->x, l); /* ascending expert id */
+    OP(moe_add, b->h, b->acc, b->y, b->sg, s->arch->hidden_size, s->T);
+}
+
+/* The rows of a span: mixer, and what of the feed-forward part a row needs alone. */
+static void mix(tt_step *s, const tt_layer_weights *w, uint32_t l)
 {
     tt_scratch *b = s->s;
     size_t n = (size_t)s->T * s->arch->hidden_size;
@@ -113,12 +125,22 @@ static void layer(tt_step *s, const tt_layer_weights *w, uint32_t l)
 
     norm(s, b->x, b->h, w->norm_post);
     if (tt_arch_is_moe(s->arch)) {
-        moe(s, w, l);
+        route(s, w, l);
     } else {
         mlp(s, &w->mlp);
         OP(add, b->h, b->y, n);
     }
-    tt_mark(s, TT_STAGE_LAYER, l, s->arch->hidden_size, b->h);
+}
+
+static void layer(tt_step *s, const tt_layer_weights *w, uint32_t l)
+{
+    tt_span p;
+
+    for (tt_span_first(&p, s); p.step.T > 0; tt_span_next(&p, s))
+        mix(&p.step, w, l);
+    if (tt_arch_is_moe(s->arch))
+        moe(s, w, l);
+    tt_mark(s, TT_STAGE_LAYER, l, s->arch->hidden_size, s->s->h);
 }
 
 void tt_forward_qwen3_5(tt_step *s)
@@ -128,8 +150,9 @@ void tt_forward_qwen3_5(tt_step *s)
     tt_rope_rows(&s->model->rope, s->s->cosine, s->s->sine, s->pos0, s->T);
     OP(embed, s->s->h, &w->embed, s->tokens, s->T); /* [T, H] */
     tt_mark(s, TT_STAGE_EMBED, 0, s->arch->hidden_size, s->s->h);
-    for (uint32_t l = 0; l < s->arch->n_layers && s->status == TT_OK; l++)
+    for (uint32_t l = 0; l < s->arch->n_layers && tt_step_goes_on(s, l); l++)
         layer(s, &w->layer[l], l);
+    tt_moe_end(s);
 }
 
 void tt_head_qwen3_5(tt_step *s, float *logits, uint32_t row0, uint32_t n)

@@ -5,9 +5,12 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "base/machine.h"
-#include "model/expert_reader.h"
+#include "model/forecast.h"
 #include "model/forward.h"
+
+/* Seconds until tt_model_idle wants to be called again. */
+#define IDLE_WARMING  0.002
+#define IDLE_WATCHING 1.0
 
 void tt_model_forward(tt_step *s)
 {
@@ -19,6 +22,27 @@ void tt_model_head(tt_step *s, float *logits, uint32_t row0, uint32_t n)
 {
     s->be->prompt = false; /* logits are what everything else is for */
     tt_head_qwen3_5(s, logits, row0, n);
+}
+
+void tt_model_tick(tt_model *m)
+{
+    if (m->cache == NULL)
+        return;
+    (void)tt_governor_check(&m->governor);
+    tt_expert_cache_poll(m->cache);
+}
+
+double tt_model_idle(tt_model *m)
+{
+    tt_model_tick(m);
+    if (m->cache != NULL && tt_expert_cache_warming(m->cache))
+        return IDLE_WARMING;
+    return m->governor.source != NULL ? IDLE_WATCHING : -1.0;
+}
+
+tt_status tt_model_save_heat(tt_model *m, tt_error *err)
+{
+    return tt_heat_save(&m->heat, m->cache, err);
 }
 
 static tt_status make_backend(tt_model *m, const tt_model_options *o, tt_error *err)
@@ -35,7 +59,6 @@ static tt_status make_cache(tt_model *m, const tt_model_options *o, tt_error *er
 {
     const tt_expert_layout *layout = tt_install_expert_layout(m->install);
     uint32_t L = m->plan.n_moe_layers, E = layout->n_experts;
-    TT_TRY(tt_expert_reader_open(m->install, o, &m->plan, &m->reader, err));
     if (o->verify_reads) {
         m->crc = malloc((size_t)L * E * sizeof *m->crc);
         if (m->crc == NULL)
@@ -49,9 +72,12 @@ static tt_status make_cache(tt_model *m, const tt_model_options *o, tt_error *er
                                   .slots_total = m->plan.slots_total,
                                   .stride = layout->stride,
                                   .payload_bytes = layout->payload_bytes,
+                                  .split = layout->down.words_offset,
                                   .reader = m->reader,
                                   .crc = m->crc};
     TT_TRY(tt_expert_cache_create(&co, &m->cache, err));
+    TT_TRY(tt_governor_init(&m->governor, &m->plan, m->cache, err));
+    tt_heat_use(&m->heat, m->cache, &m->plan);
     return tt_moe_init(&m->moe, &m->arch, m->plan.prefill_chunk, m->cache, layout, err);
 }
 
@@ -76,11 +102,12 @@ tt_status tt_model_open(const char *path, const tt_model_options *opts, tt_progr
     TT_GOTO(tt_install_open(path, 0, progress, ctx, &m->install, err), fail);
     TT_GOTO(tt_weights_check(m->install, err), fail);
     TT_GOTO(tt_plan_arch(m->install, o, &m->arch, err), fail);
-    TT_GOTO(tt_plan_make(m->install, o, tt_machine_memory_available(), &m->plan, err), fail);
+    TT_GOTO(tt_plan_make(m->install, o, tt_plan_available(m->install, o), &m->plan, err), fail);
     TT_GOTO(make_backend(m, o, err), fail);
     make_key(m);
     tt_rope_init(&m->rope, &m->arch);
     TT_GOTO(tt_scratch_init(&m->scratch, &m->arch, m->plan.prefill_chunk, err), fail);
+    TT_GOTO(tt_forecast_open(m->install, o, false, &m->plan, &m->reader, &m->heat, err), fail);
     if (tt_arch_is_moe(&m->arch))
         TT_GOTO(make_cache(m, o, err), fail);
     TT_GOTO(tt_weights_load(&m->weights, m->install, m->be->pool, progress, ctx, err), fail);
@@ -97,6 +124,9 @@ void tt_model_close(tt_model **model)
     if (model == NULL || *model == NULL)
         return;
     tt_model *m = *model;
+    (void)!tt_heat_save(&m->heat, m->cache, NULL);
+    tt_heat_close(&m->heat);
+    tt_governor_free(&m->governor);
     tt_weights_free(&m->weights);
     tt_moe_free(&m->moe);
     tt_expert_cache_close(&m->cache);

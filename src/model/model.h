@@ -10,6 +10,8 @@
 #define TT_MODEL_MODEL_H
 
 #include "format/install.h"
+#include "model/governor.h"
+#include "model/heat.h"
 #include "model/moe.h"
 #include "model/plan.h"
 #include "model/rope.h"
@@ -22,17 +24,24 @@ struct tt_model {
     tt_backend *be;
     tt_rope rope;
     tt_weights weights;
-    tt_reader *reader; /* MoE only, like the next three */
+    tt_reader *reader; /* MoE only, like the next five */
     uint32_t *crc;     /* [L * E], with verify_reads */
     tt_expert_cache *cache;
     tt_moe moe;
+    tt_heat heat;
+    tt_governor governor;
     tt_scratch scratch;
     char key[TT_MAX_NAME]; /* what a snapshot is bound to: manifest, backend, level, rope */
     double load_seconds;
+    tt_stage_times *times; /* the caller's; NULL: nothing is measured */
 };
 
 /* Runs the family's page on a step, and its head. */
 void tt_model_forward(tt_step *s);
 void tt_model_head(tt_step *s, float *logits, uint32_t row0, uint32_t n);
+
+/* Between two steps: memory is looked after, reads that nobody waits for go on. Allocates nothing.
+ */
+void tt_model_tick(tt_model *m);
 
 #endif

@@ -15,7 +15,8 @@
 #include "model/weights.h"
 
 #define DEFAULT_CONTEXT 32768u
-#define CHUNK_MAX       512u
+#define CHUNK_MAX       8192u
+#define READER_THREADS  16u /* the most that a pool starts by itself */
 #define MIB(x)          ((double)(x) / (double)TT_MIB)
 
 /* What a plan is made for. */
@@ -24,6 +25,7 @@ typedef struct plan_for {
     const tt_model_options *options;
     const tt_expert_layout *layout; /* NULL for dense models */
     uint32_t fewest;                /* slots a layer: those asked for, or top-k */
+    uint64_t fixed;                 /* of the program, but for what grows with the rest */
 } plan_for;
 
 tt_status tt_plan_arch(const tt_install *in, const tt_model_options *o, tt_arch *arch,
@@ -34,7 +36,7 @@ tt_status tt_plan_arch(const tt_install *in, const tt_model_options *o, tt_arch 
         return TT_OK;
     if (!(o->yarn_factor >= 1.0f && o->yarn_factor <= 64.0f))
         return tt_fail(err, TT_ERR_INVALID,
-                       "YaRN factor %g is out of range, must be 1 (none) to 64",
+                       "YaRN factor %g (yarn_factor) is out of range, must be 1 (none) to 64",
                        (double)o->yarn_factor);
     /* What the caller asks for replaces what the model says, and stretches the same context. */
     if (arch->yarn_factor > 1.0)
@@ -52,15 +54,18 @@ static tt_status check_options(const tt_model_options *o, const tt_arch *a, tt_e
                            "a reserved field of tt_model_options is not zero: start from "
                            "tt_model_options_default");
     if (o->kv_bits != 32 && o->kv_bits != 16 && o->kv_bits != 8 && o->kv_bits != 4)
-        return tt_fail(err, TT_ERR_INVALID, "KV width %u is not known, choose 32, 16, 8 or 4 bits",
+        return tt_fail(err, TT_ERR_INVALID,
+                       "KV width %u (kv_bits) is not known, choose 32, 16, 8 or 4 bits",
                        o->kv_bits);
     if (o->kv_bits < 16 && a->head_dim % TT_GROUP != 0 && tt_kv_token_bytes(a, 16) > 0)
-        return tt_fail(
-            err, TT_ERR_UNSUPPORTED,
-            "KV rows of %u bits need a head width that 64 divides, this model has %u: use 16 bits",
-            o->kv_bits, a->head_dim);
+        return tt_fail(err, TT_ERR_UNSUPPORTED,
+                       "KV rows of %u bits (kv_bits) need a head width that 64 divides, this model "
+                       "has %u: use "
+                       "16 bits",
+                       o->kv_bits, a->head_dim);
     if (o->prefill_chunk % TT_BLOCK != 0 || o->prefill_chunk > 65536)
-        return tt_fail(err, TT_ERR_INVALID, "prefill chunk %u must be a multiple of %u up to 65536",
+        return tt_fail(err, TT_ERR_INVALID,
+                       "prefill chunk %u (prefill_chunk) must be a multiple of %u up to 65536",
                        o->prefill_chunk, TT_BLOCK);
     if (o->threads > TT_MAX_THREADS)
         return tt_fail(err, TT_ERR_INVALID, "%u threads asked, at most %u", o->threads,
@@ -82,7 +87,8 @@ static tt_status plan_context(tt_plan *p, const tt_model_options *o, const tt_ar
 {
     uint32_t most = context_limit(a);
     if (o->max_context > most)
-        return tt_fail(err, TT_ERR_INVALID, "a context of %u tokens is more than the model's %u",
+        return tt_fail(err, TT_ERR_INVALID,
+                       "a context of %u tokens is more than the model's %u (max_context)",
                        o->max_context, most);
     p->max_context = o->max_context > 0       ? o->max_context
                      : most < DEFAULT_CONTEXT ? most
@@ -100,24 +106,49 @@ static uint64_t size_of(const tt_install *in, const char *rel)
 }
 
 /* Program and libraries with what a conversation takes, stacks as far as they are touched, the
- * tables of the install, and the tokenizer. Measured (tests/model/plan_rss_test.c holds it to
- * that): 7 MiB resident for a bare program, 10 for the command line, 17 KiB a thread; opening a
- * tokenizer takes 3.1 times its file, the tree of a manifest about 8 times. */
+ * tables of the install, and the tokenizer; their files in the page cache, where they stay after
+ * they were read. Measured (tests/model/plan_rss_test.c and tests/long/budget_cgroup.sh hold it to
+ * that): 7 MiB resident for a bare program, 10 for the command line, 12 for the files of program
+ * and libraries when nobody else has them open, 17 KiB a thread; opening a tokenizer takes 3.1
+ * times its file, the tree of a manifest about 8 times. */
 static uint64_t fixed_cost(const tt_install *in, uint32_t threads)
 {
     const tt_arch *a = tt_install_arch(in);
-    uint64_t checksums = (uint64_t)a->n_experts * (a->n_layers + a->n_mtp_layers) * 4;
-    return 14 * TT_MIB + threads * (64 * TT_KIB) +
-           7 * size_of(in, TT_TOKENIZER_DIR "/tokenizer.json") / 2 +
-           10 * size_of(in, TT_MANIFEST_NAME) + 2 * tt_install_index(in)->index_bytes +
-           2 * checksums;
+    uint64_t keys = (uint64_t)a->n_experts * (a->n_layers + a->n_mtp_layers);
+    uint64_t checksums = keys * 4, heat = 2 * keys * 4;
+    return 18 * TT_MIB + (threads + READER_THREADS) * (64 * TT_KIB) +
+           9 * size_of(in, TT_TOKENIZER_DIR "/tokenizer.json") / 2 +
+           11 * size_of(in, TT_MANIFEST_NAME) + 3 * tt_install_index(in)->index_bytes +
+           3 * checksums + heat;
+}
+
+/* What the kernel takes to map our memory, 8 bytes a page of 4 KiB, and to keep slots registered
+ * for reads, 16 bytes a page where it finds no larger ones. */
+static uint64_t kernel_cost(const tt_plan *p)
+{
+    uint64_t mapped = p->weights + p->expert_slots + p->kv + p->state + p->scratch;
+    return mapped / 512 + p->expert_slots / 256;
+}
+
+static uint32_t threads_of(const tt_model_options *o)
+{
+    uint32_t threads = o->threads > 0 ? o->threads : tt_physical_cores();
+    return threads > TT_MAX_THREADS ? TT_MAX_THREADS : threads;
+}
+
+uint64_t tt_plan_available(const tt_install *in, const tt_model_options *o)
+{
+    uint64_t spare = tt_machine_memory_available(), own = tt_machine_own_memory(),
+             most = fixed_cost(in, threads_of(o));
+    own = own < most ? own : most;
+    return spare < UINT64_MAX - own ? spare + own : spare;
 }
 
 static void describe(tt_plan *p, const tt_install *in, const tt_model_options *o, const tt_arch *a)
 {
-    uint32_t threads = o->threads > 0 ? o->threads : tt_physical_cores();
-    p->threads = threads > TT_MAX_THREADS ? TT_MAX_THREADS : threads;
+    p->threads = threads_of(o);
     p->kv_bits = o->kv_bits;
+    p->governor = o->governor && tt_arch_is_moe(a);
     p->n_layers = a->n_layers;
     p->n_moe_layers = tt_arch_is_moe(a) ? a->n_layers : 0;
     p->experts_per_layer = a->n_experts;
@@ -162,8 +193,9 @@ static void add_up(tt_plan *p, const plan_for *f, uint32_t chunk, uint32_t slots
     p->slots_per_layer = f->layout != NULL ? slots : 0;
     p->slots_total = p->slots_per_layer * p->n_moe_layers;
     p->expert_slots = slots_cost(p, f->layout, slots);
-    p->scratch = tt_scratch_cost(f->arch, chunk) + tt_moe_cost(f->arch, chunk, slots) +
+    p->scratch = tt_scratch_cost(f->arch, chunk) + tt_moe_cost(f->arch, chunk) +
                  tt_backend_cost(p->threads, &limits);
+    p->fixed = f->fixed + kernel_cost(p);
     p->total = p->weights + p->expert_slots + p->kv + p->state + p->scratch + p->fixed;
 }
 
@@ -199,54 +231,75 @@ static void choose(tt_plan *p, const plan_for *f, uint64_t limit)
 {
     const tt_model_options *o = f->options;
     uint32_t chunk = o->prefill_chunk > 0 ? o->prefill_chunk : TT_BLOCK, slots = f->fewest;
-    uint32_t largest = chunk; /* no chunk is larger than a whole context needs */
-    while (o->prefill_chunk == 0 && largest < CHUNK_MAX && largest < p->max_context)
+    /* No chunk is larger than a whole context needs; experts are what large ones are good for. */
+    uint32_t largest = chunk, most = f->layout != NULL ? CHUNK_MAX : TT_SPAN_ROWS;
+    while (o->prefill_chunk == 0 && largest < most && largest < p->max_context)
         largest *= 2;
     while (chunk < largest && memory_for_chunk(p, f, 2 * chunk) <= limit)
         chunk *= 2;
     if (o->expert_slots == 0) {
         slots = fitting_slots(p, f, chunk, limit);
         if (chunk < largest) {
-            uint32_t most = fitting_slots(p, f, 2 * chunk, memory_for_chunk(p, f, 2 * chunk));
-            slots = slots < most ? slots : most;
+            uint32_t next = fitting_slots(p, f, 2 * chunk, memory_for_chunk(p, f, 2 * chunk));
+            slots = slots < next ? slots : next;
         }
     }
     add_up(p, f, chunk, slots);
 }
 
+uint64_t tt_plan_spare(const tt_plan *p)
+{
+    uint64_t limit = p->budget < p->machine_available ? p->budget : p->machine_available,
+             taken = p->fixed + p->scratch;
+    return limit > taken ? limit - taken : 1;
+}
+
+/* A budget may be a typing error of a few bytes, which must not read as nothing. */
+static const char *size_text(uint64_t bytes, char out[32])
+{
+    if (bytes < 100 * TT_KIB)
+        snprintf(out, 32, "%llu bytes", (unsigned long long)bytes);
+    else
+        snprintf(out, 32, "%.1f MiB", MIB(bytes));
+    return out;
+}
+
 static tt_status refuse(const tt_plan *p, const plan_for *f, tt_error *err)
 {
-    char slots[96] = "";
+    char slots[96] = "", has[32];
     bool given = p->budget_given && p->budget <= p->machine_available;
     if (f->layout != NULL)
         snprintf(slots, sizeof slots, ", %u expert slots a layer %.1f MiB", p->slots_per_layer,
                  MIB(p->expert_slots));
     return tt_fail(
         err, TT_ERR_BUDGET,
-        "the model needs %.1f MiB, %s %.1f MiB (weights %.1f MiB, KV for %u tokens %.1f MiB, state "
+        "the model needs %.1f MiB, %s %s (weights %.1f MiB, KV for %u tokens %.1f MiB, state "
         "%.1f MiB, scratch for %u rows %.1f MiB, program %.1f MiB%s): ask for %s%s%sa shorter "
-        "context, or %s",
+        "context (max_context), or %s",
         MIB(p->total),
         given             ? "the budget given is"
         : p->budget_given ? "and of the budget given this machine has only"
                           : "the memory that this machine can spare is",
-        MIB(given || !p->budget_given ? p->budget : p->machine_available), MIB(p->weights),
-        p->max_context, MIB(p->kv), MIB(p->state), p->prefill_chunk, MIB(p->scratch), MIB(p->fixed),
-        slots, p->slots_per_layer > f->arch->top_k ? "fewer expert slots, " : "",
-        p->prefill_chunk > TT_BLOCK ? "a smaller prefill chunk, " : "",
-        p->kv_bits > 4 && p->kv > 0 ? "fewer KV bits, " : "",
-        given ? "give a larger budget" : "free memory");
+        size_text(given || !p->budget_given ? p->budget : p->machine_available, has),
+        MIB(p->weights), p->max_context, MIB(p->kv), MIB(p->state), p->prefill_chunk,
+        MIB(p->scratch), MIB(p->fixed), slots,
+        p->slots_per_layer > f->arch->top_k ? "fewer expert slots (expert_slots), " : "",
+        p->prefill_chunk > TT_BLOCK ? "a smaller prefill chunk (prefill_chunk), " : "",
+        p->kv_bits > 4 && p->kv > 0 ? "fewer KV bits (kv_bits), " : "",
+        given ? "give a larger budget (ram_budget)" : "free memory");
 }
 
 static tt_status check_slots(const plan_for *f, tt_error *err)
 {
     uint32_t asked = f->options->expert_slots;
     if (asked > 0 && f->layout == NULL)
-        return tt_fail(err, TT_ERR_INVALID, "expert slots were given, but this is a dense model");
-    if (asked > 0 && asked < f->arch->top_k)
         return tt_fail(err, TT_ERR_INVALID,
-                       "%u expert slots a layer are fewer than the %u experts a token uses", asked,
-                       f->arch->top_k);
+                       "expert slots (expert_slots) were given, but this is a dense model");
+    if (asked > 0 && asked < f->arch->top_k)
+        return tt_fail(
+            err, TT_ERR_INVALID,
+            "%u expert slots a layer are fewer than the %u experts a token uses (expert_slots)",
+            asked, f->arch->top_k);
     return TT_OK;
 }
 
@@ -261,6 +314,13 @@ static uint32_t fewest_slots(const plan_for *f)
     return asked < f->layout->n_experts ? asked : f->layout->n_experts;
 }
 
+/* What a default budget leaves to others: a sixteenth, and 256 MiB where that is not much. */
+static uint64_t headroom(uint64_t available)
+{
+    uint64_t least = available / 8 < 256 * TT_MIB ? available / 8 : 256 * TT_MIB;
+    return available / 16 > least ? available / 16 : least;
+}
+
 tt_status tt_plan_make(const tt_install *in, const tt_model_options *o, uint64_t available,
                        tt_plan *plan, tt_error *err)
 {
@@ -273,15 +333,14 @@ tt_status tt_plan_make(const tt_install *in, const tt_model_options *o, uint64_t
     TT_TRY(check_slots(&f, err));
     f.fewest = fewest_slots(&f);
     describe(&p, in, o, &a);
-    uint64_t headroom = available / 16 > 256 * TT_MIB ? available / 16 : 256 * TT_MIB;
     p.machine_available = available;
     p.budget_given = o->ram_budget > 0;
-    p.budget = p.budget_given ? o->ram_budget : available > headroom ? available - headroom : 0;
+    p.budget = p.budget_given ? o->ram_budget : available - headroom(available);
     p.weights = tt_weights_cost(in);
     p.kv = (uint64_t)p.max_context * tt_kv_token_bytes(&a, o->kv_bits);
     p.state = 2 * tt_recurrent_bytes(&a) + (uint64_t)a.vocab_size * sizeof(float) * 2 +
               (uint64_t)p.max_context * sizeof(uint32_t);
-    p.fixed = fixed_cost(in, p.threads);
+    f.fixed = fixed_cost(in, p.threads);
     /* A budget cannot be kept with memory that is not there. */
     uint64_t limit = p.budget < available ? p.budget : available;
     choose(&p, &f, limit);

@@ -8,9 +8,14 @@ static double correction_dim(double turns, double dims, double theta, double con
     return dims * log(context / (turns * 2.0 * M_PI)) / (2.0 * log(theta));
 }
 
+uint32_t tt_rope_rotary(const tt_arch *arch)
+{
+    return (uint32_t)(arch->head_dim * arch->partial_rotary + 0.5) & ~1u;
+}
+
 void tt_rope_init(tt_rope *rope, const tt_arch *arch)
 {
-    uint32_t R = (uint32_t)(arch->head_dim * arch->partial_rotary + 0.5) & ~1u;
+    uint32_t R = tt_rope_rotary(arch);
     rope->rotary = R;
     rope->factor = 1.0;
     for (uint32_t i = 0; i < R / 2; i++)

@@ -16,6 +16,8 @@ typedef struct tt_rope {
     double factor;                         /* multiplies cos and sin; 1 without YaRN */
 } tt_rope;
 
+/* R of an architecture. */
+uint32_t tt_rope_rotary(const tt_arch *arch);
 /* model-math 3.4; YaRN as NTK-by-parts (Peng et al. 2023, section 3.2) with beta 32 and 1,
  * model-math 1.2. */
 void tt_rope_init(tt_rope *rope, const tt_arch *arch);

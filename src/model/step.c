@@ -9,17 +9,18 @@ static uint64_t aligned(uint64_t bytes)
 
 /* Lays the buffers out in list order, those of one kind of block over those of another; with s NULL
  * only the size is wanted. */
-static uint64_t lay_out(tt_scratch *s, const tt_arch *a, uint64_t rows, char *base)
+static uint64_t lay_out(tt_scratch *s, const tt_arch *a, uint64_t step_rows, char *base)
 {
-    uint64_t at = 0, most;
+    uint64_t at = 0, most, rows = step_rows;
 #define PLACE(type, name, width)                                                                   \
     do {                                                                                           \
         if (s != NULL)                                                                             \
             s->name = (type *)(base + at);                                                         \
         at += aligned(rows * (uint64_t)(width) * sizeof(type));                                    \
     } while (0);
-    TT_SCRATCH_COMMON(PLACE)
+    TT_SCRATCH_STEP(PLACE)
     uint64_t shared = at;
+    rows = step_rows < TT_SPAN_ROWS ? step_rows : TT_SPAN_ROWS;
     TT_SCRATCH_ATTENTION(PLACE)
     most = at;
     at = shared;
@@ -28,6 +29,7 @@ static uint64_t lay_out(tt_scratch *s, const tt_arch *a, uint64_t rows, char *ba
     at = shared;
     TT_SCRATCH_FFN(PLACE)
     most = at > most ? at : most;
+#undef PLACE
     if (s != NULL)
         s->logits = (float *)(base + most);
     return most + aligned((uint64_t)TT_LOGITS_ROWS * a->vocab_size * sizeof(float));
@@ -51,4 +53,40 @@ void tt_scratch_free(tt_scratch *s)
 {
     tt_mem_free(s->block, s->bytes);
     *s = (tt_scratch){0};
+}
+
+/* ---- spans ---- */
+
+static void set_span(tt_span *p, const tt_step *s, uint32_t row0)
+{
+    const tt_arch *a = s->arch;
+    uint32_t room = TT_SPAN_ROWS - (s->pos0 + row0) % TT_SPAN_ROWS, left = s->T - row0;
+    p->row0 = row0;
+    p->step.T = left < room ? left : room;
+    p->step.pos0 = s->pos0 + row0;
+    p->step.tokens = s->tokens + row0;
+#define MOVE(type, name, width) p->view.name = s->s->name + (size_t)row0 * (width);
+    TT_SCRATCH_STEP(MOVE)
+#undef MOVE
+}
+
+void tt_span_first(tt_span *p, const tt_step *s)
+{
+    p->step = *s;
+    p->view = *s->s;
+    p->step.s = &p->view;
+    set_span(p, s, 0);
+}
+
+void tt_span_next(tt_span *p, const tt_step *s)
+{
+    set_span(p, s, p->row0 + p->step.T);
+}
+
+bool tt_step_goes_on(tt_step *s, uint32_t layer)
+{
+    if (s->status == TT_OK && s->go_on != NULL && !s->go_on(s->go_on_ctx, layer))
+        s->status = tt_fail(s->err, TT_ERR_ABORTED, "stopped at position %u before layer %u",
+                            s->pos0, layer);
+    return s->status == TT_OK;
 }

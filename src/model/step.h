@@ -2,7 +2,7 @@
  * writes to.
  *
  * Owns:      the scratch table (one list of buffers, sized from the architecture and the rows of a
- *            step).
+ *            step), the spans that a step is walked in.
  * Not here:  the mathematics (forward_*.c), the experts (moe.h), the timeline (session/).
  * Laws:      (1) scratch is taken once, at load, for the largest step; a step allocates nothing;
  *            (2) the step holds its first failure, and after it the page's calls change nothing
@@ -16,6 +16,7 @@
 #include "format/arch.h"
 #include "model/kv_cache.h"
 #include "model/recurrent.h"
+#include "model/rope.h"
 
 struct tt_model;
 
@@ -37,15 +38,34 @@ typedef struct tt_trace {
     void *ctx;
 } tt_trace;
 
-/* The buffers of the page, each [rows, width]. X(type, name, width). h residual, x normed input, y
- * block output, cosine and sine serve every block; the other lists hold what one kind of block
- * needs, and stand in the same memory, since no two blocks are in work at once. */
-#define TT_SCRATCH_COMMON(X)                                                                       \
+/* Where the time of steps goes, summed. Measured when a model is given one (model.h). */
+typedef struct tt_stage_times {
+    double moe;      /* seconds from a layer's picks to its experts' sum, shared expert included */
+    uint64_t layers; /* MoE stages in it */
+    double moe_layer[TT_MAX_LAYERS]; /* the same by layer */
+    double began;
+} tt_stage_times;
+
+/* A step may have many rows, so that an expert is read once for all of them. What the layers hand
+ * on stands in buffers of all rows; mixers and MLPs walk over spans of so many, which bounds
+ * theirs. */
+#define TT_SPAN_ROWS 512u
+
+/* The buffers of the page, X(type, name, width). Those of all rows: h residual, x normed input, y
+ * block output, cosine and sine; ids and p picks; sg shared gate; acc expert sum. */
+#define TT_SCRATCH_STEP(X)                                                                         \
     X(float, h, a->hidden_size)                                                                    \
     X(float, x, a->hidden_size)                                                                    \
     X(float, y, a->hidden_size)                                                                    \
-    X(float, cosine, a->head_dim / 2)                                                              \
-    X(float, sine, a->head_dim / 2)
+    X(float, cosine, tt_rope_rotary(a) / 2)                                                        \
+    X(float, sine, tt_rope_rotary(a) / 2)                                                          \
+    X(uint32_t, ids, a->top_k)                                                                     \
+    X(float, p, a->top_k)                                                                          \
+    X(float, sg, tt_arch_is_moe(a))                                                                \
+    X(float, acc, tt_arch_is_moe(a) ? a->hidden_size : 0)
+
+/* Those of a span. The lists hold what one kind of block needs, and stand in the same memory, since
+ * no two blocks are in work at once. */
 
 /* Full attention: r query and gate; q; k before and kr after norm and RoPE; v; oa output. */
 #define TT_SCRATCH_ATTENTION(X)                                                                    \
@@ -67,18 +87,14 @@ typedef struct tt_trace {
     X(float, beta, a->lin_value_heads)                                                             \
     X(float, od, tt_arch_value_dim(a))
 
-/* MLP and experts: m middle; l router logits; ids and p picks; sg shared gate; acc expert sum. */
+/* MLP and router: m middle; l router logits. */
 #define TT_SCRATCH_FFN(X)                                                                          \
     X(float, m, tt_arch_is_moe(a) ? a->shared_intermediate : a->intermediate)                      \
-    X(float, l, a->n_experts)                                                                      \
-    X(uint32_t, ids, a->top_k)                                                                     \
-    X(float, p, a->top_k)                                                                          \
-    X(float, sg, 1)                                                                                \
-    X(float, acc, tt_arch_is_moe(a) ? a->hidden_size : 0)
+    X(float, l, a->n_experts)
 
 #define TT_SCRATCH_FIELD_(type, name, width) type *name;
 typedef struct tt_scratch {
-    TT_SCRATCH_COMMON(TT_SCRATCH_FIELD_)
+    TT_SCRATCH_STEP(TT_SCRATCH_FIELD_)
     TT_SCRATCH_ATTENTION(TT_SCRATCH_FIELD_)
     TT_SCRATCH_DELTA(TT_SCRATCH_FIELD_)
     TT_SCRATCH_FFN(TT_SCRATCH_FIELD_)
@@ -87,6 +103,7 @@ typedef struct tt_scratch {
     uint64_t bytes;
 } tt_scratch;
 
+/* rows: of the largest step. */
 uint64_t tt_scratch_cost(const tt_arch *arch, uint32_t rows);
 TT_MUST_CHECK tt_status tt_scratch_init(tt_scratch *s, const tt_arch *arch, uint32_t rows,
                                         tt_error *err);
@@ -103,9 +120,27 @@ typedef struct tt_step {
     uint32_t pos0, T;
     bool prefill;          /* chunked delta rule; false: row after row */
     const tt_trace *trace; /* may be NULL */
-    tt_status status;      /* first failure */
+    /* Asked before each layer, may be NULL; false ends the step with TT_ERR_ABORTED. */
+    bool (*go_on)(void *ctx, uint32_t layer);
+    void *go_on_ctx;
+    tt_status status; /* first failure */
     tt_error *err;
 } tt_step;
+
+/* The step seen as rows [row0, row0 + step.T): the buffers of all rows begin at the first of them.
+ * Spans begin at absolute multiples of TT_SPAN_ROWS, the first one wherever the step does. */
+typedef struct tt_span {
+    tt_step step;
+    tt_scratch view;
+    uint32_t row0;
+} tt_span;
+
+/* for (tt_span_first(&p, s); p.step.T > 0; tt_span_next(&p, s)) */
+void tt_span_first(tt_span *p, const tt_step *s);
+void tt_span_next(tt_span *p, const tt_step *s);
+
+/* False when the step has failed or somebody wants it to end. */
+bool tt_step_goes_on(tt_step *s, uint32_t layer);
 
 static inline void tt_mark(const tt_step *s, tt_stage stage, uint32_t layer, uint32_t cols,
                            const void *data)

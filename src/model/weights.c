@@ -1,15 +1,14 @@
 #include "model/weights.h"
 
-#include <fcntl.h>
-#include <stdarg.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/file.h"
+#include "base/limits.h"
 #include "base/mem.h"
+#include "io/reader.h"
 
 /* A walk over every field of the model. With w NULL it only checks; with w it binds to loaded
  * memory. */
@@ -259,66 +258,122 @@ uint64_t tt_weights_cost(const tt_install *in)
            tt_install_arch(in)->n_layers * sizeof(tt_layer_weights);
 }
 
-/* ---- reading the payload: pieces of 4 MiB, a thread each, in rounds so that progress and abort
- * stay alive ---- */
+/* ---- reading the payload ---- */
 
+/* Two rounds of reads are in flight, so that the disk is busy while the pool touches the memory of
+ * the next; progress and abort stay alive between rounds. */
 #define PIECE ((uint64_t)4 << 20)
 #define ROUND 16u
 
 typedef struct loader {
-    int fd;
-    const char *path;
+    tt_reader *reader;
+    tt_pool *pool;
     char *to;
     uint64_t from, bytes; /* file offset of the payload, its size */
-    uint64_t first;       /* piece number where this round starts */
-    _Atomic bool failed;
-    tt_error error;
+    uint64_t rounds;
+    tt_read rd[2][ROUND];
+    uint32_t n[2];
 } loader;
 
-static void read_pieces(void *ctx, size_t begin, size_t end, unsigned worker)
+typedef struct touching {
+    volatile char *base;
+} touching;
+
+static void touch_pages(void *ctx, size_t begin, size_t end, unsigned worker)
 {
     (void)worker;
-    loader *ld = ctx;
-    for (size_t i = begin; i < end; i++) {
-        uint64_t off = (ld->first + i) * PIECE;
-        if (off >= ld->bytes)
-            return;
-        uint64_t n = ld->bytes - off < PIECE ? ld->bytes - off : PIECE;
-        tt_error e = {0};
-        if (tt_file_pread(ld->fd, ld->path, ld->to + off, n, ld->from + off, &e) != TT_OK &&
-            !atomic_exchange(&ld->failed, true))
-            ld->error = e;
-    }
+    const touching *t = ctx;
+    for (size_t i = begin; i < end; i++)
+        t->base[i * TT_IO_ALIGN] = 0;
 }
 
+static tt_status start_round(loader *ld, uint64_t round, tt_error *err)
+{
+    uint64_t begin = round * ROUND * PIECE, end = begin + ROUND * PIECE;
+    uint32_t turn = round % 2;
+    ld->n[turn] = 0;
+    if (round >= ld->rounds)
+        return TT_OK;
+    end = end < ld->bytes ? end : ld->bytes;
+    touching t = {.base = ld->to + begin};
+    tt_pool_run(ld->pool, (end - begin) / TT_IO_ALIGN, TT_MIB / TT_IO_ALIGN, touch_pages, &t);
+    for (uint64_t off = begin; off < end; off += PIECE) {
+        tt_read *rd = &ld->rd[turn][ld->n[turn]];
+        *rd = (tt_read){.offset = ld->from + off,
+                        .bytes = end - off < PIECE ? end - off : PIECE,
+                        .dst = ld->to + off};
+        TT_TRY(ld->reader->ops->start(ld->reader, rd, err));
+        ld->n[turn]++;
+    }
+    tt_reader_flush(ld->reader);
+    return TT_OK;
+}
+
+/* Every read is waited for, whatever failed: they go to memory of ours. */
+static tt_status end_round(loader *ld, uint32_t turn, tt_status st, tt_error *err)
+{
+    for (uint32_t i = 0; i < ld->n[turn]; i++) {
+        tt_status one =
+            ld->reader->ops->wait(ld->reader, &ld->rd[turn][i], st == TT_OK ? err : NULL);
+        st = st != TT_OK ? st : one;
+    }
+    ld->n[turn] = 0;
+    return st;
+}
+
+static tt_status read_rounds(loader *ld, const char *path, tt_progress_fn progress, void *ctx,
+                             tt_error *err)
+{
+    tt_status st = start_round(ld, 0, err);
+    for (uint64_t r = 0; st == TT_OK && r < ld->rounds; r++) {
+        st = start_round(ld, r + 1, err);
+        st = end_round(ld, r % 2, st, err);
+        uint64_t done = (r + 1) * ROUND * PIECE;
+        done = done < ld->bytes ? done : ld->bytes;
+        if (st == TT_OK && progress != NULL && !progress(ctx, done, ld->bytes))
+            st = tt_fail_at(err, TT_ERR_ABORTED, path, -1, "stopped while loading %s", path);
+    }
+    for (uint32_t turn = 0; turn < 2; turn++)
+        st = end_round(ld, turn, st, err);
+    return st;
+}
+
+static tt_status check_size(const char *path, uint64_t want, tt_error *err)
+{
+    int fd;
+    uint64_t size = 0;
+    TT_TRY(tt_file_open(path, &fd, &size, err));
+    close(fd);
+    if (size != want)
+        return tt_fail_at(err, TT_ERR_CORRUPT, path, -1,
+                          "file has %llu bytes, the manifest says %llu", (unsigned long long)size,
+                          (unsigned long long)want);
+    return TT_OK;
+}
+
+/* By a reader of expert files: what the page cache holds comes from there, and nothing is left in
+ * it that was not there before, so that the budget holds while loading too. */
 static tt_status read_payload(tt_weights *w, const tt_install *in, tt_pool *pool,
                               tt_progress_fn progress, void *ctx, tt_error *err)
 {
     const tt_index *ix = tt_install_index(in);
     char path[TT_MAX_PATH];
-    uint64_t size = 0;
-    loader ld = {
-        .path = path, .to = w->payload, .from = ix->index_bytes, .bytes = w->payload_bytes};
+    const char *paths[] = {path};
     TT_TRY(tt_install_path(in, TT_WEIGHTS_NAME, path, err));
-    TT_TRY(tt_file_open(path, &ld.fd, &size, err));
-    tt_status st = TT_OK;
-    if (size != ix->file_bytes)
-        st =
-            tt_fail_at(err, TT_ERR_CORRUPT, path, -1, "file has %llu bytes, the manifest says %llu",
-                       (unsigned long long)size, (unsigned long long)ix->file_bytes);
-    for (; st == TT_OK && ld.first * PIECE < ld.bytes; ld.first += ROUND) {
-        tt_pool_run(pool, ROUND, 1, read_pieces, &ld);
-        uint64_t done = (ld.first + ROUND) * PIECE;
-        if (atomic_load(&ld.failed)) {
-            if (err != NULL)
-                *err = ld.error;
-            st = ld.error.status;
-        } else if (progress != NULL &&
-                   !progress(ctx, done < ld.bytes ? done : ld.bytes, ld.bytes)) {
-            st = tt_fail_at(err, TT_ERR_ABORTED, path, -1, "stopped while loading %s", path);
-        }
-    }
-    close(ld.fd);
+    TT_TRY(check_size(path, ix->file_bytes, err));
+    loader *ld = calloc(1, sizeof *ld);
+    if (ld == NULL)
+        return tt_fail(err, TT_ERR_NOMEM, "out of memory for loading %s", path);
+    ld->pool = pool;
+    ld->to = w->payload;
+    ld->from = ix->index_bytes;
+    ld->bytes = w->payload_bytes;
+    ld->rounds = (ld->bytes + ROUND * PIECE - 1) / (ROUND * PIECE);
+    tt_status st = tt_reader_open(paths, 1, NULL, &ld->reader, err);
+    if (st == TT_OK)
+        st = read_rounds(ld, path, progress, ctx, err);
+    tt_reader_close(&ld->reader);
+    free(ld);
     return st;
 }
 

@@ -5,7 +5,8 @@
  * Not here:  routed experts (io/expert_cache.h), the file format (format/install.h).
  * Laws:      (1) every field is bound once, by name, with its shape and type checked; a tensor
  *            that is missing, extra or misshapen is refused by name before any memory is taken;
- *            (2) no look-up by string after load;  (3) each tensor's own entry says its width.
+ *            (2) no look-up by string after load;  (3) each tensor's own entry says its width;
+ *            (4) loading leaves nothing in the page cache that was not there.
  * Threads:   read-only after load.
  */
 #ifndef TT_MODEL_WEIGHTS_H

@@ -78,6 +78,9 @@ static tt_status prepare(work *w, tt_error *err)
     TT_TRY(choose_model_id(w, err));
     TT_TRY(tt_repack_plan_create(w->snap.st, w->snap.config, w->snap.config_path, &w->o->policy,
                                  w->ev, &w->plan, err));
+    if (w->snap.has_tokenizer && w->o->check_text != NULL)
+        TT_TRY(w->o->check_text(w->o->check_ctx, w->snap.dir, a->vocab_size, &w->snap.has_template,
+                                err));
     if (!w->snap.has_tokenizer)
         tt_note(w->ev, TT_NOTE_WARNING,
                 "the checkpoint has no tokenizer.json: the install will compute logits from ids, "

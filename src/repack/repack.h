@@ -17,6 +17,12 @@ typedef struct tt_repack_options {
     const char *model_id; /* NULL: the checkpoint directory's name */
     tt_policy policy;
     bool overwrite;
+    /* Judges the tokenizer files in `dir` for a model of `vocab` ids before anything is written,
+     * and says whether a chat template is among them; NULL: they are copied unseen. This room
+     * cannot read them itself. */
+    tt_status (*check_text)(void *ctx, const char *dir, uint32_t vocab, bool *has_template,
+                            tt_error *err);
+    void *check_ctx;
     unsigned threads;      /* 0: one a physical core */
     uint64_t chunk_values; /* 0: the default; tests make it small */
 } tt_repack_options;

@@ -61,6 +61,9 @@ tt_status tt_target_init(tt_target *t, const char *output, bool overwrite, tt_er
     if (!overwrite)
         return tt_fail_at(err, TT_ERR_EXISTS, t->path, -1,
                           "%s exists: give another name, or --overwrite to replace it", t->path);
+    if (S_ISLNK(sb.st_mode))
+        return tt_fail_at(err, TT_ERR_EXISTS, t->path, -1,
+                          "%s is a symbolic link: give what it points to, or remove it", t->path);
     TT_TRY(tt_path_join(manifest, t->path, TT_MANIFEST_NAME, err));
     if (!S_ISDIR(sb.st_mode) || !tt_file_exists(manifest))
         return tt_fail_at(err, TT_ERR_EXISTS, t->path, -1,
@@ -164,8 +167,14 @@ tt_status tt_target_publish(tt_target *t, tt_error *err)
         return TT_OK;
     }
     if (renameat2(AT_FDCWD, t->partial, AT_FDCWD, t->path, RENAME_NOREPLACE) != 0 &&
-        ((errno != EINVAL && errno != ENOSYS) || rename(t->partial, t->path) != 0))
+        ((errno != EINVAL && errno != ENOSYS) || rename(t->partial, t->path) != 0)) {
+        if (errno == EEXIST || errno == ENOTEMPTY)
+            return tt_fail_at(err, TT_ERR_EXISTS, t->path, -1,
+                              "%s was made while this conversion ran, perhaps by another one: keep "
+                              "it, or convert again with another name or --overwrite",
+                              t->path);
         return tt_fail_errno(err, errno, t->path, "cannot rename %s to %s", t->partial, t->path);
+    }
     t->partial[0] = '\0';
     tt_target_drop(t);
     return tt_dir_sync(t->parent, err);

@@ -68,7 +68,8 @@ static void tell_unlisted(check *c, const char *sub)
         snprintf(rel, sizeof rel, "%s%s%s", sub, sub[0] != '\0' ? "/" : "", d->d_name);
         if (listed(c, rel))
             continue;
-        tt_note(c->ev, TT_NOTE_WARNING, "%s does not belong to the install", rel);
+        tt_note(c->ev, TT_NOTE_WARNING,
+                "%s does not belong to the install and is not checked: remove it", rel);
         c->report->unlisted++;
     }
     if (dir != NULL)
@@ -303,6 +304,8 @@ tt_status tt_verify_run(const char *dir, bool write_receipt, const tt_repack_eve
         r.bytes = c.total;
         if (report != NULL)
             *report = r;
+    } else {
+        tt_install_locate(tt_install_dir(in), err);
     }
     free(c.buf);
     free(c.files);

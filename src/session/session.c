@@ -181,11 +181,46 @@ static tt_status give_logits(tt_step *step, const tt_prefill_options *o, tt_erro
     return TT_OK;
 }
 
-static tt_status prefill_chunk(tt_session *s, const uint32_t *ids, uint32_t T, bool last,
-                               const tt_prefill_options *o, tt_error *err)
+/* What a chunk has done before a layer, in tokens. */
+typedef struct layer_progress {
+    tt_model *model;
+    const tt_prefill_options *o;
+    size_t done, total;
+    uint32_t T, n_layers;
+} layer_progress;
+
+static bool tell_layer(void *ctx, uint32_t layer)
 {
+    const layer_progress *p = ctx;
+    const tt_prefill_options *o = p->o;
+    uint64_t part = (uint64_t)p->T * layer / p->n_layers;
+    /* A long chunk takes minutes: memory is looked after in between as well. */
+    tt_model_tick(p->model);
+    if (o == NULL)
+        return true;
+    if (o->go_on != NULL && !o->go_on(o->go_on_ctx))
+        return false;
+    if (o->progress == NULL || layer == 0 || p->T <= TT_BLOCK)
+        return true;
+    return o->progress(o->progress_ctx, p->done + part, p->total);
+}
+
+/* Tokens [done, done + T) of n. */
+static tt_status prefill_chunk(tt_session *s, const uint32_t *ids, size_t done, uint32_t T,
+                               size_t n, const tt_prefill_options *o, tt_error *err)
+{
+    bool last = done + T == n;
     TT_TRY(tt_kv_cache_grow(&s->kv, s->n + T, err));
+    ids += done;
     tt_step step = make_step(s, ids, T, true, err);
+    layer_progress p = {.model = s->model,
+                        .o = o,
+                        .done = done,
+                        .total = n,
+                        .T = T,
+                        .n_layers = step.arch->n_layers};
+    step.go_on = tell_layer;
+    step.go_on_ctx = &p;
     tt_model_forward(&step);
     tt_status st = step.status;
     if (st == TT_OK && o != NULL && o->logits != NULL)
@@ -209,7 +244,7 @@ tt_status tt_session_prefill(tt_session *s, const uint32_t *ids, size_t n,
     for (size_t done = 0; done < n;) {
         uint32_t room = chunk - s->n % chunk;
         uint32_t T = n - done < room ? (uint32_t)(n - done) : room;
-        TT_TRY(prefill_chunk(s, ids + done, T, done + T == n, o, err));
+        TT_TRY(prefill_chunk(s, ids, done, T, n, o, err));
         done += T;
         if (o != NULL && o->progress != NULL && !o->progress(o->progress_ctx, done, n) && done < n)
             return tt_fail(err, TT_ERR_ABORTED, "stopped after %zu of %zu prompt tokens", done, n);
@@ -224,8 +259,8 @@ static tt_status check_ids(const tt_session *s, const uint32_t *ids, size_t n, t
     if (n > s->model->plan.max_context)
         return tt_fail(
             err, TT_ERR_CONTEXT,
-            "the prompt has %zu tokens, the context is %u: shorten it or raise the maximum context",
-            n, s->model->plan.max_context);
+            "the prompt has %zu tokens, the context is %u: shorten it or raise max_context", n,
+            s->model->plan.max_context);
     for (size_t i = 0; i < n; i++)
         if (ids[i] >= s->model->arch.vocab_size)
             return tt_fail(err, TT_ERR_INVALID, "token %zu is %u, the vocabulary has %u entries", i,
@@ -276,6 +311,7 @@ tt_status tt_session_decode(tt_session *s, uint32_t id, tt_error *err)
         return tt_fail(err, TT_ERR_CONTEXT, "the context of %u tokens is full",
                        s->model->plan.max_context);
     TT_TRY(check_ids(s, &id, 1, err));
+    tt_model_tick(s->model);
     TT_TRY(tt_kv_cache_grow(&s->kv, s->n + 1, err));
     tt_step step = make_step(s, &id, 1, false, err);
     tt_model_forward(&step);

@@ -154,6 +154,18 @@ static tt_status named_tokens(const tt_tokenizer *tok, json_t **out, tt_error *e
     return tokens == NULL ? no_memory(err) : TT_OK;
 }
 
+tt_status tt_chat_check_template(const tt_tokenizer *tok, tt_error *err)
+{
+    size_t len = 0;
+    const char *source = tt_tokenizer_template(tok, &len);
+    if (source == NULL)
+        return TT_OK;
+    tt_jinja_options jo;
+    tt_jinja_options_default(&jo);
+    jo.file = tt_tokenizer_template_file(tok);
+    return tt_jinja_check(source, len, &jo, err);
+}
+
 tt_status tt_chat_render(const tt_tokenizer *tok, const char *messages_json,
                          const tt_chat_options *opts, char **text, size_t *len, tt_error *err)
 {
@@ -161,8 +173,10 @@ tt_status tt_chat_render(const tt_tokenizer *tok, const char *messages_json,
     const char *source = tt_tokenizer_template(tok, &source_len);
     json_t *vars = NULL, *tokens = NULL;
     if (source == NULL)
-        return tt_fail_at(err, TT_ERR_NOT_FOUND, tt_tokenizer_template_file(tok), -1,
-                          "the model has no chat template: add this file, or use raw text");
+        return tt_fail_at(
+            err, TT_ERR_NOT_FOUND, tt_tokenizer_template_file(tok), -1,
+            "the model has no chat template: convert the checkpoint again with this file "
+            "beside its config.json, or use raw text");
     tt_jinja_options jo;
     tt_jinja_options_default(&jo);
     jo.file = tt_tokenizer_template_file(tok);

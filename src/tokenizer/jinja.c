@@ -119,18 +119,54 @@ static tt_status prepare(jrun *r, const json_t *vars)
     return TT_OK;
 }
 
-static tt_status run(jrun *r, const char *source, size_t len, const json_t *vars)
+static tt_status read_source(jrun *r, const char *source, size_t len, jnode **tree)
 {
     jtoken *tokens = NULL;
+    J_TRY(tt_jlex(r, source, len, &tokens));
+    J_TRY(tt_jparse(r, tokens, tree));
+    return tt_janalyze(r, *tree);
+}
+
+static tt_status run(jrun *r, const char *source, size_t len, const json_t *vars)
+{
     jnode *tree = NULL;
     J_TRY(prepare(r, vars));
-    J_TRY(tt_jlex(r, source, len, &tokens));
-    J_TRY(tt_jparse(r, tokens, &tree));
-    J_TRY(tt_janalyze(r, tree));
+    J_TRY(read_source(r, source, len, &tree));
     J_TRY(tt_jrender_root(r, tree));
     if (r->out.failed == TT_ERR_LIMIT)
         return tt_jlimit(r, "its output is longer than %zu bytes", r->out.max);
     return tt_buf_status(&r->out, r->err);
+}
+
+static tt_status check_source(const char *source, size_t len, const char *file, tt_error *err)
+{
+    if (len > TT_MAX_TEMPLATE)
+        return tt_fail_at(err, TT_ERR_LIMIT, file, -1,
+                          "the chat template has %zu bytes, more than %llu", len,
+                          (unsigned long long)TT_MAX_TEMPLATE);
+    return check_utf8(source, len, file, err);
+}
+
+tt_status tt_jinja_check(const char *source, size_t source_len, const tt_jinja_options *opts,
+                         tt_error *err)
+{
+    tt_jinja_options o;
+    tt_jinja_options_default(&o);
+    if (opts != NULL)
+        o = *opts;
+    TT_TRY(check_source(source, source_len, o.file, err));
+    jrun r = {.o = o, .err = err, .line = 1, .deadline = tt_now() + o.max_seconds};
+    jnode *tree = NULL;
+    json_t *none = json_object();
+    if (none == NULL)
+        return tt_fail_at(err, TT_ERR_NOMEM, o.file, -1, "out of memory for a chat template");
+    tt_arena_init(&r.arena, o.max_memory);
+    tt_status st = prepare(&r, none);
+    if (st == TT_OK)
+        st = read_source(&r, source, source_len, &tree);
+    tt_arena_free(&r.arena);
+    json_decref(none);
+    return st;
 }
 
 tt_status tt_jinja_render(const char *source, size_t source_len, const json_t *vars,
@@ -143,11 +179,7 @@ tt_status tt_jinja_render(const char *source, size_t source_len, const json_t *v
     if (!json_is_object(vars))
         return tt_fail_at(err, TT_ERR_INVALID, o.file, -1,
                           "the variables of a chat template must be a JSON object");
-    if (source_len > TT_MAX_TEMPLATE)
-        return tt_fail_at(err, TT_ERR_LIMIT, o.file, -1,
-                          "the chat template has %zu bytes, more than %llu", source_len,
-                          (unsigned long long)TT_MAX_TEMPLATE);
-    TT_TRY(check_utf8(source, source_len, o.file, err));
+    TT_TRY(check_source(source, source_len, o.file, err));
     jrun r = {.o = o, .err = err, .line = 1, .deadline = tt_now() + o.max_seconds};
     tt_arena_init(&r.arena, o.max_memory);
     tt_buf_init(&r.out, o.max_output);

@@ -37,5 +37,9 @@ void tt_jinja_options_default(tt_jinja_options *opts);
 TT_MUST_CHECK tt_status tt_jinja_render(const char *source, size_t source_len, const json_t *vars,
                                         const tt_jinja_options *opts, char **text, size_t *len,
                                         tt_error *err);
+/* Reads `source` without running it: what tt_jinja_render would say of it whatever the variables.
+ */
+TT_MUST_CHECK tt_status tt_jinja_check(const char *source, size_t source_len,
+                                       const tt_jinja_options *opts, tt_error *err);
 
 #endif

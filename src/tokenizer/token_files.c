@@ -6,9 +6,8 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "format/install.h"
 #include "tokenizer/tok_utf8.h"
-
-#define TOKENIZER_SUBDIR "tokenizer" /* of an install */
 
 static void note_missing(tt_token_files *tf, const char *name)
 {
@@ -32,7 +31,7 @@ static tt_status load_optional(tt_token_files *tf, const char *name, char *path,
         return TT_OK;
     json_decref(*tree);
     *tree = NULL;
-    return tt_fail_at(err, TT_ERR_FORMAT, path, 0, "must hold a JSON object");
+    return tt_fail_at(err, TT_ERR_FORMAT, path, -1, "must hold a JSON object");
 }
 
 /* ---- chat template ---- */
@@ -156,11 +155,17 @@ static tt_status stops_from(tt_token_files *tf, const json_t *obj, const char *f
     size_t n = json_is_array(v) ? json_array_size(v) : 1;
     for (size_t i = 0; i < n; i++) {
         const json_t *one = json_is_array(v) ? json_array_get(v, i) : v;
-        json_int_t id = json_is_integer(one) ? json_integer_value(one) : -1;
-        if (id < 0 || id >= (json_int_t)TT_MAX_VOCAB)
+        json_int_t id = json_integer_value(one);
+        if (!json_is_integer(one))
             return tt_fail_at(err, TT_ERR_FORMAT, file, -1,
-                              "key \"eos_token_id\" must be an id of 0 to %u or a list of them",
-                              TT_MAX_VOCAB - 1);
+                              "key \"eos_token_id\" must be an id or a list of ids, null says "
+                              "that there is none");
+        if (id < 0 || id >= (json_int_t)tf->vocab)
+            return tt_fail_at(err, TT_ERR_FORMAT, file, -1,
+                              "key \"eos_token_id\" names id %lld, %s has the ids 0 to %u",
+                              (long long)id,
+                              tf->vocab < TT_MAX_VOCAB ? "the model's vocabulary" : "a vocabulary",
+                              tf->vocab - 1);
         if (!tt_token_files_add_stop(tf, (uint32_t)id))
             return tt_fail_at(err, TT_ERR_LIMIT, file, -1,
                               "key \"eos_token_id\" makes more than %u end ids", TT_MAX_STOP_IDS);
@@ -168,19 +173,14 @@ static tt_status stops_from(tt_token_files *tf, const json_t *obj, const char *f
     return TT_OK;
 }
 
-static tt_status stops_from_config(tt_token_files *tf, tt_error *err)
+/* Ids that the model computes logits for; what config.json lacks or has wrong bounds nothing. */
+static void note_vocab(tt_token_files *tf, const json_t *config)
 {
-    char path[TT_MAX_PATH];
-    json_t *tree = NULL;
-    TT_TRY(load_optional(tf, "config.json", path, &tree, err));
-    tt_status st = TT_OK;
-    if (tree != NULL) {
-        st = stops_from(tf, tree, path, err);
-        if (st == TT_OK)
-            st = stops_from(tf, json_object_get(tree, "text_config"), path, err);
-    }
-    json_decref(tree);
-    return st;
+    const json_t *v = json_object_get(json_object_get(config, "text_config"), "vocab_size");
+    if (v == NULL)
+        v = json_object_get(config, "vocab_size");
+    json_int_t n = json_integer_value(v);
+    tf->vocab = n > 0 && n < (json_int_t)TT_MAX_VOCAB ? (uint32_t)n : TT_MAX_VOCAB;
 }
 
 /* ---- sampling defaults ---- */
@@ -221,6 +221,7 @@ static tt_status read_sampling(const json_t *tree, const char *file, tt_sampler_
     return TT_OK;
 }
 
+/* generation_config.json first: its end ids lead the list. */
 static tt_status load_generation(tt_token_files *tf, tt_error *err)
 {
     char path[TT_MAX_PATH];
@@ -241,22 +242,40 @@ static tt_status load_generation(tt_token_files *tf, tt_error *err)
 
 static tt_status find_dir(const char *dir, tt_token_files *tf, tt_error *err)
 {
-    char sub[TT_MAX_PATH];
+    char path[TT_MAX_PATH];
     if (!tt_dir_exists(dir))
         return tt_fail_at(err, TT_ERR_NOT_FOUND, dir, -1, "there is no directory %s", dir);
-    TT_TRY(tt_path_join(sub, dir, TOKENIZER_SUBDIR, err));
-    TT_TRY(tt_path_join(tf->tokenizer_json, sub, "tokenizer.json", err));
-    if (!tt_file_exists(tf->tokenizer_json)) {
-        snprintf(sub, sizeof sub, "%s", dir);
-        TT_TRY(tt_path_join(tf->tokenizer_json, dir, "tokenizer.json", err));
-    }
-    if (!tt_file_exists(tf->tokenizer_json))
-        return tt_fail_at(err, TT_ERR_NOT_FOUND, tf->tokenizer_json, -1,
-                          "tokenizer.json is missing (neither %s nor its " TOKENIZER_SUBDIR
-                          "/ folder has it); copy it there from the checkpoint to use text",
-                          dir);
-    memcpy(tf->dir, sub, sizeof tf->dir);
-    return TT_OK;
+    TT_TRY(tt_path_join(path, dir, TT_MANIFEST_NAME, err));
+    bool install = tt_file_exists(path);
+    TT_TRY(tt_path_join(path, dir, "tokenizer.json", err));
+    /* A checkpoint may have such a folder too; its own files are those at the top. */
+    if (!install && tt_file_exists(path))
+        snprintf(tf->dir, sizeof tf->dir, "%s", dir);
+    else
+        TT_TRY(tt_path_join(tf->dir, dir, TT_TOKENIZER_DIR, err));
+    TT_TRY(tt_path_join(tf->tokenizer_json, tf->dir, "tokenizer.json", err));
+    if (tt_file_exists(tf->tokenizer_json))
+        return TT_OK;
+    return tt_fail_at(err, TT_ERR_NOT_FOUND, tf->tokenizer_json, -1,
+                      "tokenizer.json is missing, so %s takes no text%s", dir,
+                      install ? ": convert the checkpoint again with the file beside its "
+                                "config.json"
+                              : "");
+}
+
+static tt_status load_ends_and_sampling(tt_token_files *tf, tt_error *err)
+{
+    char path[TT_MAX_PATH];
+    json_t *config = NULL;
+    TT_TRY(load_optional(tf, "config.json", path, &config, err));
+    note_vocab(tf, config);
+    tt_status st = load_generation(tf, err);
+    if (st == TT_OK)
+        st = stops_from(tf, config, path, err);
+    if (st == TT_OK)
+        st = stops_from(tf, json_object_get(config, "text_config"), path, err);
+    json_decref(config);
+    return st;
 }
 
 static tt_status load(const char *dir, tt_token_files *tf, tt_error *err)
@@ -264,8 +283,7 @@ static tt_status load(const char *dir, tt_token_files *tf, tt_error *err)
     TT_TRY(find_dir(dir, tf, err));
     TT_TRY(load_optional(tf, "tokenizer_config.json", tf->config_path, &tf->config, err));
     TT_TRY(load_named(tf, err));
-    TT_TRY(load_generation(tf, err));
-    TT_TRY(stops_from_config(tf, err));
+    TT_TRY(load_ends_and_sampling(tf, err));
     TT_TRY(load_template(tf, err));
     return tt_buf_status(&tf->missing, err);
 }

@@ -4,7 +4,8 @@
  *            and sampling defaults as the files give them.
  * Not here:  tokenizer.json, running the template (chat.c).
  * Laws:      (1) every one of these files may be missing, none may be broken; (2) what was
- *            looked for in vain is remembered by name.
+ *            looked for in vain is remembered by name; (3) an end id that the model cannot
+ *            produce is refused.
  * Threads:   read-only once loaded.
  */
 #ifndef TT_TOKENIZER_TOKEN_FILES_H
@@ -26,6 +27,7 @@ typedef struct tt_token_files {
     size_t template_len;
     json_t *config; /* tokenizer_config.json, NULL when missing */
     char *named[TT_NAMED_TOKENS];
+    uint32_t vocab; /* of config.json; TT_MAX_VOCAB where it says nothing */
     uint32_t stops[TT_MAX_STOP_IDS];
     size_t n_stops;
     bool has_generation;         /* generation_config.json was there */

@@ -235,13 +235,61 @@ static void suggests_only_what_is_like_it(void **state)
     assert_string_equal(tt_args_nearest("thraeds", words), "threads");
 }
 
-static void stops_at_help(void **state)
+/* Nothing is required beside --help, and nothing wrong is let through because of it. */
+static void help_needs_nothing_else(void **state)
 {
     values v;
     tt_arg table[ROWS];
     tt_error err;
-    assert_int_equal(PARSE("--help", "--nonsense"), TT_OK);
+    assert_int_equal(PARSE("--help"), TT_OK);
     assert_true(v.help);
+    assert_int_equal(PARSE("--json", "--help", "--threads", "3"), TT_OK);
+    REFUSES("unknown option --nonsense", "--help", "--nonsense");
+    REFUSES("unexpected argument \"extra\"", "--help", "extra");
+    REFUSES("--threads is \"0\"", "--help", "--threads", "0");
+    REFUSES("--help is given twice", "--help", "--help");
+}
+
+static void a_level_belongs_to_a_backend(void **state)
+{
+    tt_error err = {0};
+    static const char *const any[] = {NULL, "auto", "ref"};
+    for (size_t i = 0; i < 3; i++) {
+        assert_int_equal(tt_args_backend("ref", any[i], &err), TT_OK);
+        assert_int_equal(tt_args_backend("cpu", any[i], &err), TT_OK);
+    }
+    assert_int_equal(tt_args_backend("cpu", "avx2", &err), TT_OK);
+    assert_int_equal(tt_args_backend("ref", "avx2", &err), TT_ERR_INVALID);
+    assert_non_null(strstr(err.message, "--cpu-level avx2"));
+    assert_non_null(strstr(err.message, "--backend ref"));
+}
+
+static void options_become_flags(void **state)
+{
+    static const tt_arg_name names[] = {
+        {"max_context", "--max-context"}, {"slots", "--a-very-long-flag"}, {NULL, NULL}};
+    static const struct {
+        const char *before, *after;
+    } cases[] = {
+        {"", ""},
+        {"max_context", "--max-context"},
+        {"5 tokens (max_context), max_contexts slots.", "5 tokens (--max-context), max_contexts "
+                                                        "--a-very-long-flag."},
+        {"my_slots slots_2 slots", "my_slots slots_2 --a-very-long-flag"},
+        {"\xc3\xa9max_context", "\xc3\xa9--max-context"},
+    };
+    tt_error err = {0};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        snprintf(err.message, sizeof err.message, "%s", cases[i].before);
+        tt_args_translate(names, &err);
+        assert_string_equal(err.message, cases[i].after);
+    }
+    /* A message that becomes too long is cut and stays a string. */
+    err.message[0] = '\0';
+    for (size_t n = 0; n + 7 < sizeof err.message; n += 6)
+        strcat(err.message, "slots ");
+    tt_args_translate(names, &err);
+    assert_int_equal(strlen(err.message), sizeof err.message - 1);
 }
 
 static void lists_itself(void **state)
@@ -279,7 +327,9 @@ int main(void)
         cmocka_unit_test(refuses_bad_values),
         cmocka_unit_test(reads_sizes),
         cmocka_unit_test(suggests_only_what_is_like_it),
-        cmocka_unit_test(stops_at_help),
+        cmocka_unit_test(help_needs_nothing_else),
+        cmocka_unit_test(a_level_belongs_to_a_backend),
+        cmocka_unit_test(options_become_flags),
         cmocka_unit_test(lists_itself),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -75,6 +75,24 @@ static void version_one_reads_the_memory_controller(void **state)
     assert_int_equal(tt_machine_memory_available_at(root), 8000 * 1024);
 }
 
+static void version_one_takes_the_tightest_parent(void **state)
+{
+    put("proc/self/cgroup", "7:cpu,cpuacct:/a\n6:memory,hugetlb:/a/b/c\n1:name=systemd:/\n0::/\n");
+    put("sys/fs/cgroup/memory/a/b/c/memory.limit_in_bytes", "6000000\n");
+    put("sys/fs/cgroup/memory/a/b/c/memory.usage_in_bytes", "1000000\n");
+    put("sys/fs/cgroup/memory/a/memory.limit_in_bytes", "5000000\n");
+    put("sys/fs/cgroup/memory/a/memory.usage_in_bytes", "3000000\n");
+    put("sys/fs/cgroup/memory/a/memory.stat",
+        "inactive_file 1\ntotal_inactive_file 500000\ntotal_active_file 400000\n");
+    assert_int_equal(tt_machine_memory_available_at(root), 5000000 - (3000000 - 900000));
+    /* Inside a container its own group is the mount point, whatever the path says. */
+    put("sys/fs/cgroup/memory/memory.limit_in_bytes", "2000000\n");
+    put("sys/fs/cgroup/memory/memory.usage_in_bytes", "100000\n");
+    assert_int_equal(tt_machine_memory_available_at(root), 1900000);
+    put("proc/self/cgroup", "6:memory:/elsewhere\n");
+    assert_int_equal(tt_machine_memory_available_at(root), 1900000);
+}
+
 static void a_full_group_leaves_nothing(void **state)
 {
     put("proc/self/cgroup", "0::/\n");
@@ -88,14 +106,30 @@ static void this_process_has_a_peak(void **state)
     assert_true(tt_machine_peak_rss() > 100000);
 }
 
+static void memory_of_ones_own_is_counted(void **state)
+{
+    enum { BYTES = 48 << 20 };
+    uint64_t before = tt_machine_own_memory();
+    char *p = malloc(BYTES);
+    assert_non_null(p);
+    memset(p, 1, BYTES);
+    uint64_t with = tt_machine_own_memory();
+    assert_true(p[BYTES / 2] == 1);
+    free(p);
+    assert_true(before > 0);
+    assert_true(with >= before + BYTES - (4 << 20));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(without_cgroups, setup, teardown),
         cmocka_unit_test_setup_teardown(version_two_takes_the_tightest_parent, setup, teardown),
         cmocka_unit_test_setup_teardown(version_one_reads_the_memory_controller, setup, teardown),
+        cmocka_unit_test_setup_teardown(version_one_takes_the_tightest_parent, setup, teardown),
         cmocka_unit_test_setup_teardown(a_full_group_leaves_nothing, setup, teardown),
         cmocka_unit_test(this_process_has_a_peak),
+        cmocka_unit_test(memory_of_ones_own_is_counted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

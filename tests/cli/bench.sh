@@ -35,6 +35,91 @@ run "$bench" decode --model "$TMPDIR/none.gturbo"
 expect_rc 1
 expect_err none.gturbo
 
+usage 'unexpected argument "extra"' decode --version extra
+usage 'unknown option --bogus' decode --version --bogus
+usage 'stands alone' --version extra
+usage 'stands alone' --help --bogus
+usage --model decode --model ''
+usage --output logits --model "$install" --ids x --output ''
+# Only what the words alone tell is wrong usage; what model and files say is a failure.
+usage '--cpu-level avx2 does not go with --backend ref' decode --model "$TMPDIR/none" --backend ref \
+    --cpu-level avx2
+failure() { # words of the message, arguments
+    local text=$1
+    shift
+    run "$bench" "$@"
+    expect_rc 1
+    expect_err "$text"
+    expect_same "$out" ""
+}
+failure '--prompt-tokens and --tokens' decode --model "$install" --tokens 9000
+failure '--window' perplexity --model "$install" --text models/tales/heldout.txt --window 9000
+failure '--expert-cache-slots' decode --model "$install" --expert-cache-slots 2
+python3 -c 'print([1] * 9000)' >"$TMPDIR/many.json"
+failure 'the number of ids' logits --model "$install" --ids "$TMPDIR/many.json" --output "$TMPDIR/o.st"
+expect_same "$(find "$TMPDIR" -name 'o.st*')" ""
+run "$bench" decode --model "$install" --expert-cache-slots 40 --tokens 1 --repeat 1
+expect_rc 0
+expect_err '--expert-cache-slots 40 is cut to the 32 experts of a layer'
+
+# Logits: where they go is looked at before anything is computed, and nothing is lost or left over.
+echo '[1, 2]' >"$TMPDIR/two.json"
+mkdir "$TMPDIR/folder"
+ln -s "$TMPDIR/two.json" "$TMPDIR/link.json"
+ln "$TMPDIR/two.json" "$TMPDIR/same.json"
+mkfifo "$TMPDIR/pipe"
+nowhere() { # words of the message, output
+    failure "$1" logits --model "$TMPDIR/none.gturbo" --ids "$TMPDIR/two.json" --output "$2"
+}
+nowhere 'is a folder' "$TMPDIR/folder"
+nowhere 'the file of --ids' "$TMPDIR/two.json"
+nowhere 'the file of --ids' "$TMPDIR/same.json"
+nowhere 'no regular file' "$TMPDIR/link.json"
+nowhere 'no regular file' "$TMPDIR/pipe"
+nowhere 'missing' "$TMPDIR/missing/o.st"
+nowhere 'none.gturbo' "$TMPDIR/o.st"
+expect_same "$(cat "$TMPDIR/two.json")" '[1, 2]'
+expect_same "$(find "$TMPDIR" -name 'o.st*' -o -name '*.tmp.*')" ""
+python3 -c 'print([i * 7 % 4000 for i in range(8000)])' >"$TMPDIR/many.json"
+for signal in INT TERM HUP; do
+    "$bench" logits --model "$install" --ids "$TMPDIR/many.json" --output "$TMPDIR/o.st" \
+        --backend ref --threads 1 --prefill-chunk 64 2>"$TMPDIR/err" &
+    pid=$!
+    until [ -e "$TMPDIR/o.st.tmp.$pid" ]; do
+        kill -0 $pid 2>/dev/null || fail "logits ended too early: $(cat "$TMPDIR/err")"
+        sleep 0.01
+    done
+    kill -s $signal $pid
+    wait $pid
+    expect_same "$?" $((128 + $(kill -l $signal)))
+    expect_same "$(cat "$TMPDIR/err")" "TinyTitanBench: stopped by SIG$signal"
+    expect_same "$(find "$TMPDIR" -name 'o.st*')" ""
+done
+(
+    ulimit -f 8
+    exec "$bench" logits --model "$install" --ids "$TMPDIR/many.json" --output "$TMPDIR/o.st" \
+        2>"$TMPDIR/err"
+)
+expect_same "$?" 1
+grep -q 'File too large' "$TMPDIR/err" || fail "a file that grows too large is not told"
+expect_same "$(find "$TMPDIR" -name 'o.st*')" ""
+for command in decode 'io --seconds 600' 'perplexity --text models/tales/heldout.txt --window 64'; do
+    # shellcheck disable=SC2086
+    set -- $command
+    [ "$1" = io ] || set -- "$@" --backend ref --threads 1 --prefill-chunk 64
+    [ "$1" != decode ] || set -- "$@" --tokens 8000
+    "$bench" "$@" --model "$install" >/dev/null 2>"$TMPDIR/err" &
+    pid=$!
+    until grep -q '^SigCgt:.*[4-7c-f]...$' /proc/$pid/status 2>/dev/null; do
+        kill -0 $pid 2>/dev/null || fail "$command ended too early: $(cat "$TMPDIR/err")"
+        sleep 0.01
+    done
+    kill -TERM $pid
+    wait $pid
+    expect_same "$?" 143
+    expect_same "$(cat "$TMPDIR/err")" "TinyTitanBench: stopped by SIGTERM"
+done
+
 # Logits: one row an id, as an array that numpy reads.
 echo '[2535, 581, 258, 557]' >"$TMPDIR/ids.json"
 run "$bench" logits --model "$install" --ids "$TMPDIR/ids.json" --output "$TMPDIR/l.safetensors" \

@@ -43,13 +43,19 @@ failed() { # words of the message, then the arguments
 run "$cli" --help
 expect_rc 0
 expect_out "--expert-cache-slots N"
-expect_out "Exit: 0 answered, 1 failed, 2 wrong usage, 130 interrupted."
+expect_out "Exit: 0 answered, 1 failed, 2 wrong command line"
 expect_same "$err" ""
 run "$cli" --version
 expect_rc 0
 expect_match '^TinyTitanCLI [0-9]+\.[0-9]+\.[0-9]+$'
 
+refused "unexpected argument \"extra\"" --version extra
+refused "unknown option --bogus" --version --bogus
+refused "unknown option --bogus" --help --bogus
 refused "--model DIR is required"
+refused "--model is empty" --model '' --prompt hi
+refused "--cpu-level avx512 does not go with --backend ref" --model x --prompt hi --backend ref \
+    --cpu-level avx512
 refused "nothing to answer" --model x
 refused "did you mean --prompt" --model x --promt hi
 refused "unexpected argument" --model x --prompt hi there
@@ -88,7 +94,9 @@ endless_install "$repack" "$TMPDIR/endless.gturbo"
 # ---- what an install lacks ----
 
 failed "tokenizer.json" --model "$TMPDIR/mute.gturbo" --prompt hi
+expect_err "convert the checkpoint again"
 failed "chat_template.jinja" --model "$bare" --prompt hi --chat
+expect_err "convert the checkpoint again"
 failed "chat_template.jinja" --model "$bare" --interactive
 failed "chat_template.jinja" --model "$bare" --prompt hi --system s
 run "$cli" --model "$bare" --prompt "The capital of France is" "${greedy[@]}" --max-new 2
@@ -98,6 +106,22 @@ expect_err "no chat template"
 run "$cli" --model "$TMPDIR/mute.gturbo" --plan
 expect_rc 0
 expect_out "no tokenizer"
+
+# ---- installs that are none, and files that are named with the install they are in ----
+
+failed "$model/manifest.json is a file" --model "$model/manifest.json" --prompt hi
+failed "$model/tokenizer is not an install" --model "$model/tokenizer" --prompt hi
+cp -a "$bare" "$TMPDIR/short.gturbo"
+truncate -s 100 "$TMPDIR/short.gturbo/model_weights.bin"
+failed "$TMPDIR/short.gturbo/model_weights.bin" --model "$TMPDIR/short.gturbo" --prompt hi
+echo '{}' >"$TMPDIR/short.gturbo/manifest.json"
+failed "$TMPDIR/short.gturbo/manifest.json: key \"magic\" is missing" --model "$TMPDIR/short.gturbo" \
+    --prompt hi
+rm -r "$TMPDIR/short.gturbo/packed_experts" "$TMPDIR/short.gturbo/manifest.json"
+cp "$bare/manifest.json" "$TMPDIR/short.gturbo/"
+cp "$bare/model_weights.bin" "$TMPDIR/short.gturbo/"
+failed "$TMPDIR/short.gturbo/packed_experts" --model "$TMPDIR/short.gturbo" --prompt hi
+expect_err "is missing in the install"
 
 # ---- raw ----
 
@@ -184,6 +208,16 @@ for words in "2048 tokens" "KV 4 bits" "1 threads" "7 a layer of 32" "yarn:2" "p
     "reader buffered, 9 threads, pieces of 64 KiB" "top-k 9" "temperature 0.7" "seed 3"; do
     expect_out "$words"
 done
+# More slots than experts are good for nothing, and that is told.
+run "$cli" --model "$model" --plan --expert-cache-slots 33
+expect_rc 0
+expect_out "32 a layer of 32"
+expect_out "33 asked (--expert-cache-slots), a layer has 32"
+run "$cli" --model "$model" --plan --expert-cache-slots 32
+expect_no_out "asked"
+run "$cli" --model "$model" --raw --prompt hi --max-new 1 --expert-cache-slots 33
+expect_rc 0
+expect_err "--expert-cache-slots 33 is cut to the 32 experts of a layer"
 # A mirror is part of the plan, and one that is none is refused by name.
 cp -r "$model/packed_experts" "$TMPDIR/second"
 run "$cli" --model "$model" --plan --expert-mirror "$TMPDIR/second"
@@ -201,6 +235,14 @@ run "$cli" --model "$model" --plan --ram-budget 20M
 expect_rc 1
 expect_out "budget               20.0 MiB"
 expect_err "20.0 MiB"
+one_line
+# Messages of the library name the flags.
+failed "more than the model's 8192 (--max-context)" --model "$model" --plan --max-context 9000
+failed "the 4 experts a token uses (--expert-cache-slots)" --model "$model" --plan --expert-cache-slots 3
+run "$cli" --model "$model" --plan --ram-budget 1K
+expect_rc 1
+expect_err "the budget given is 1024 bytes"
+for words in "(--kv-bits)" "(--max-context)" "(--ram-budget)"; do expect_err "$words"; done
 one_line
 failed "20.0 MiB" --model "$model" --raw --prompt hi --ram-budget 20M --expert-cache-slots 32
 expect_err "32 expert slots a layer"
@@ -260,6 +302,30 @@ wait $pid
 expect_same "$?" 130
 grep -q "ended by interrupted" "$TMPDIR/err" || fail "no stats after Ctrl-C"
 
+# What ends the program ends it in order, with the number that a shell would give it.
+for signal in TERM HUP; do
+    rm -f "$TMPDIR/text" "$TMPDIR/err"
+    "$cli" "${endless[@]}" --raw --prompt x --stats >"$TMPDIR/text" 2>"$TMPDIR/err" &
+    pid=$!
+    wait_for_text "$TMPDIR/text" $pid
+    kill -s $signal $pid
+    wait $pid
+    expect_same "$?" $((128 + $(kill -l $signal)))
+    grep -q "ended by interrupted" "$TMPDIR/err" || fail "no stats after SIG$signal"
+    expect_same "$(grep -c "ended by SIG$signal" "$TMPDIR/err")" 1
+done
+# While it waits for a prompt.
+mkfifo "$TMPDIR/prompt"
+"$cli" --model "$model" --prompt - <"$TMPDIR/prompt" >"$TMPDIR/text" 2>"$TMPDIR/err" &
+pid=$!
+exec 4>"$TMPDIR/prompt"
+until grep -q '^SigCgt:.*[4-7c-f]...$' /proc/$pid/status; do sleep 0.01; done
+kill -TERM $pid
+wait $pid
+expect_same "$?" 143
+exec 4>&-
+expect_same "$(cat "$TMPDIR/err")" "TinyTitanCLI: ended by SIGTERM"
+
 # ---- chat ----
 
 chat=(--model "$model" "${greedy[@]}")
@@ -280,6 +346,10 @@ expect_same "$out" "The capital of Japan is Tokyo."
 echo '[{"role": "user"' >"$TMPDIR/messages.json"
 failed "messages.json" "${chat[@]}" --messages "$TMPDIR/messages.json"
 failed "none.json" "${chat[@]}" --messages "$TMPDIR/none.json"
+echo '[{"role": "user", "content": null}]' >"$TMPDIR/messages.json"
+failed "messages.json: message 0" "${chat[@]}" --messages "$TMPDIR/messages.json"
+echo '[{"role": "robot", "content": "hi"}]' >"$TMPDIR/messages.json"
+failed 'messages.json: the role of message 0 is "robot"' "${chat[@]}" --messages "$TMPDIR/messages.json"
 echo '{"name": "add"}' >"$TMPDIR/tools.json"
 failed "tools.json" "${chat[@]}" --prompt hi --tools "$TMPDIR/tools.json"
 
@@ -358,3 +428,25 @@ exec 3>&-
 wait $pid
 expect_same "$?" 0
 expect_same "$(grep -c interrupted "$TMPDIR/err")" 2
+
+# SIGTERM ends the dialogue, in an answer and at the prompt; Ctrl-C at a prompt from a pipe too.
+for case in answer:TERM:143 prompt:TERM:143 prompt:INT:130; do
+    IFS=: read -r where signal code <<<"$case"
+    rm -f "$TMPDIR/text" "$TMPDIR/err"
+    "$cli" "${endless[@]}" --interactive <"$TMPDIR/lines" >"$TMPDIR/text" 2>"$TMPDIR/err" &
+    pid=$!
+    exec 3>"$TMPDIR/lines"
+    if [ $where = answer ]; then
+        echo "Tell me a story." >&3
+        wait_for_text "$TMPDIR/text" $pid
+    else
+        until grep -q '^SigCgt:.*[4-7c-f]...$' /proc/$pid/status; do sleep 0.01; done
+    fi
+    kill -s $signal $pid
+    wait $pid
+    expect_same "$?" $code
+    exec 3>&-
+    words=interrupted
+    [ $signal = INT ] || words="ended by SIGTERM"
+    expect_same "$(grep -c "$words" "$TMPDIR/err")" 1
+done

@@ -73,7 +73,7 @@ static void every_option_arrives(void **state)
     assert_string_equal(o.tools, "t");
     TAKEN("--model=m", "--prompt=p", "--ram-budget=1.5G", "--max-context=4096", "--kv-bits=4",
           "--rope-scaling=yarn:2.5", "--prefill-chunk=128", "--expert-cache-slots=9", "--threads=3",
-          "--backend=ref", "--cpu-level=avx2", "--quiet", "--raw");
+          "--backend=ref", "--cpu-level=ref", "--quiet", "--raw");
     assert_true(o.load.ram_budget == (uint64_t)3 << 29);
     assert_int_equal(o.load.max_context, 4096);
     assert_int_equal(o.load.kv_bits, 4);
@@ -82,8 +82,12 @@ static void every_option_arrives(void **state)
     assert_int_equal(o.load.expert_slots, 9);
     assert_int_equal(o.load.threads, 3);
     assert_string_equal(o.load.backend, "ref");
-    assert_string_equal(o.load.cpu_level, "avx2");
+    assert_string_equal(o.load.cpu_level, "ref");
     assert_true(o.quiet && o.raw);
+    TAKEN("--model=m", "--prompt=p", "--backend=cpu", "--cpu-level=avx2");
+    assert_string_equal(o.load.cpu_level, "avx2");
+    REFUSED("--cpu-level avx2 does not go with --backend ref", "--model=m", "--prompt=p",
+            "--backend=ref", "--cpu-level=avx2");
     TAKEN("--model=m", "--plan", "--reader=pool", "--io-depth=64", "--io-piece=256K",
           "--expert-mirror=/other");
     assert_string_equal(o.load.reader, "pool");
@@ -97,6 +101,35 @@ static void every_option_arrives(void **state)
     REFUSED("--io-depth", "--model=m", "--plan", "--io-depth=257");
     REFUSED("--io-piece", "--model=m", "--plan", "--io-piece=4K");
     REFUSED("4096", "--model=m", "--plan", "--io-piece=20001");
+}
+
+static void cache_options(void **state)
+{
+    (void)state;
+    TAKEN("--model=m", "--plan");
+    assert_true(o.load.warm_seconds == TT_WARM_AUTO && o.load.governor && !o.cache_given);
+    assert_null(o.load.heat_profile);
+    TAKEN("--model=m", "--plan", "--warm=auto", "--heat-profile=f", "--governor=on");
+    assert_true(o.load.warm_seconds == TT_WARM_AUTO && o.load.governor && o.cache_given);
+    assert_string_equal(o.load.heat_profile, "f");
+    TAKEN("--model=m", "--plan", "--governor=off");
+    assert_false(o.load.governor);
+    assert_true(o.cache_given);
+    TAKEN("--model=m", "--plan", "--warm=off");
+    assert_true(o.load.warm_seconds == 0);
+    TAKEN("--model=m", "--plan", "--warm=2.5");
+    assert_true(o.load.warm_seconds == 2.5f);
+    static const char *const bad[] = {"",     "0",  "-1",    "1e3", "nan",   "inf",
+                                      "off ", "on", "1.2.3", ".",   "86401", "5s"};
+    for (unsigned i = 0; i < sizeof bad / sizeof *bad; i++) {
+        float f = 3;
+        assert_int_equal(tt_cli_warm(bad[i], &f, NULL), TT_ERR_INVALID);
+        assert_true(f == 3);
+    }
+    REFUSED("--warm is \"fast\"", "--model=m", "--plan", "--warm=fast");
+    REFUSED("--governor", "--model=m", "--plan", "--governor=auto");
+    REFUSED("--heat-profile is empty", "--model=m", "--plan", "--heat-profile=");
+    REFUSED("no effect", "--model=m", "--plan", "--warm=off", "--heat-profile=f");
 }
 
 static void options_win_over_the_models_sampling(void **state)
@@ -199,8 +232,10 @@ static void help_and_version_need_nothing_else(void **state)
     (void)state;
     TAKEN("--help");
     assert_true(o.help);
-    TAKEN("--version", "--nonsense");
+    TAKEN("--version");
     assert_true(o.version);
+    REFUSED("unknown option --nonsense", "--version", "--nonsense");
+    REFUSED("unexpected argument \"extra\"", "--version", "extra");
     tt_buf b;
     tt_buf_init(&b, 1 << 20);
     tt_cli_options_help(&b);
@@ -215,6 +250,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(defaults),
         cmocka_unit_test(every_option_arrives),
+        cmocka_unit_test(cache_options),
         cmocka_unit_test(options_win_over_the_models_sampling),
         cmocka_unit_test(one_thing_to_answer),
         cmocka_unit_test(values_are_checked),

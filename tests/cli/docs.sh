@@ -18,6 +18,24 @@ compare() { # what, text A, where A is from, text B, where B is from
     [ -z "${missing// /}" ] || fail "$3 lacks $missing($1; $5 has them)"
 }
 
+# Bounds that --help prints behind a flag, "--flag most", stand in the flag's row of the page.
+bounds() {
+    awk '/^  --/ { print flag, text; flag = $1; text = "" } { text = text " " $0 } END { print flag, text }' |
+        grep -oE '^--[a-z-]+|\(-?[0-9.]+ to [0-9.]+\)' |
+        awk '/^--/ { flag = $0; next } { gsub(/[()]/, ""); print flag, $1, $3 }'
+}
+check_bounds() { # program; its help on standard input
+    local flag least most row
+    while read -r flag least most; do
+        row=$(sed -n "/^## $1\$/,/^## /p" $controls | grep -E "^\| \`$flag\`" | tr -d ',' |
+            sed 's/−/-/g')
+        # One that must be above 0 says so in its own words.
+        [[ $row =~ (^|[^0-9.])$least(,|[^0-9.]) ]] || [ "$least" = 0 ] ||
+            fail "$controls: $flag of $1 lacks its least value $least"
+        [[ $row =~ (^|[^0-9.])$most([^0-9.]|$) ]] || fail "$controls: $flag of $1 lacks its bound $most"
+    done < <(bounds)
+}
+
 found=0
 for path in "$BUILD"/bin/TinyTitan*; do
     name=${path##*/}
@@ -27,6 +45,7 @@ for path in "$BUILD"/bin/TinyTitan*; do
     done
     in_help=$(flags <<<"$help")
     [ -n "$in_help" ] || fail "$name --help names no flag"
+    check_bounds "$name" <<<"$help"
     # First cells of the rows in the program's section.
     in_controls=$(sed -n "/^## $name\$/,/^## /p" $controls | grep -oE '^\| `--[^|]*' | flags)
     in_man=$(grep -E '^\*--' "docs/man/$name.1.scd" | flags)

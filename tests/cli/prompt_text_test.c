@@ -82,8 +82,22 @@ static void broken_conversations(void **state)
     refuse_messages("{}", NULL, "array");
     refuse_messages("[]", NULL, "no messages");
     refuse_messages("[1]", NULL, "entry 0");
-    refuse_messages("[{\"role\": \"user\"}, {\"role\": 3}]", NULL, "message 1");
-    refuse_messages("[{\"role\": \"system\"}]", "s", "--system");
+    refuse_messages("[{\"role\": \"user\", \"content\": \"\"}, {\"role\": 3}]", NULL, "message 1");
+    refuse_messages("[{\"role\": \"system\", \"content\": \"x\"}]", "s", "--system");
+    refuse_messages("[{\"role\": \"bot\", \"content\": \"x\"}]", NULL,
+                    "the role of message 0 is \"bot\", must be system");
+    refuse_messages("[{\"role\": \"user\"}]", NULL, "message 0 has no \"content\"");
+    refuse_messages("[{\"role\": \"user\", \"content\": null}]", NULL, "it is null");
+    refuse_messages("[{\"role\": \"user\", \"content\": 3}]", NULL, "message 0");
+    refuse_messages("[{\"role\": \"assistant\", \"content\": null}]", NULL, "it is null");
+    refuse_messages("[{\"role\": \"user\", \"content\": null, \"tool_calls\": [{}]}]", NULL,
+                    "null");
+    /* What may be said without text, or in parts. */
+    static const char quiet[] =
+        "[{\"role\": \"assistant\", \"content\": null, \"tool_calls\": [{}]}, "
+        "{\"role\": \"assistant\", \"tool_calls\": [{}]}, {\"role\": \"tool\", \"content\": \"\"}, "
+        "{\"role\": \"user\", \"content\": [{\"type\": \"text\", \"text\": \"a\"}]}]";
+    expect_messages(quiet, NULL, quiet);
     unlink(path);
     char *json = NULL;
     assert_int_equal(tt_prompt_messages(path, NULL, &json, &err), TT_ERR_NOT_FOUND);

@@ -148,6 +148,20 @@ done
 run "$repack" --input-snapshot models/tales --output "$TMPDIR/k.gturbo"
 expect_rc 0
 
+# ---- a file that grows too large: cleaned up like any other failure ----
+
+rm -rf "$TMPDIR/k.gturbo"
+last="ulimit -f"
+rc=0
+(
+    ulimit -f 1000
+    exec "$repack" --input-snapshot models/tales --output "$TMPDIR/k.gturbo" 2>"$TMPDIR/err" >&2
+) || rc=$?
+err=$(cat "$TMPDIR/err")
+expect_rc 1
+expect_err 'File too large'
+expect_same "$(find "$TMPDIR" -maxdepth 1 -name 'k.gturbo*')" ""
+
 # ---- without a tokenizer: converted with a warning ----
 
 mkdir "$TMPDIR/bare"
@@ -157,6 +171,41 @@ expect_rc 0
 expect_err tokenizer.json
 load "$TMPDIR/bare.gturbo"
 expect_rc 0
+
+# ---- text files that are broken: refused before anything is written ----
+
+broken() { # file, its text, words of the message
+    rm -rf "$TMPDIR/text"
+    mkdir "$TMPDIR/text"
+    ln -s "$PWD"/models/tales/* "$TMPDIR/text"
+    rm -f "$TMPDIR/text/$1"
+    printf '%s' "$2" >"$TMPDIR/text/$1"
+    [ "$1" != tokenizer_config.json ] || rm "$TMPDIR/text/chat_template.jinja"
+    run "$repack" --input-snapshot "$TMPDIR/text" --output "$TMPDIR/text.gturbo"
+    expect_rc 1
+    expect_err "$1 cannot be used"
+    expect_err "$3"
+    expect_same "$(find "$TMPDIR" -maxdepth 1 -name 'text.gturbo*')" ""
+}
+broken tokenizer.json '{}' 'refuses text'
+broken tokenizer.json "$(sed 's/"id": *4087/"id": 4000000000/' models/tales/tokenizer.json)" 4000000000
+broken chat_template.jinja '{{' 'refuses chat'
+broken tokenizer_config.json '{"chat_template": "{% for %}"}' 'refuses chat'
+broken generation_config.json '{"temperature": -1}' '"temperature" is -1'
+broken generation_config.json '{"top_p": 5}' '"top_p" is 5'
+broken generation_config.json '{"eos_token_id": "a"}' eos_token_id
+broken generation_config.json '{"eos_token_id": 99999}' 99999
+broken config.json "$(sed 's/"eos_token_id": 4087/"eos_token_id": -1/' models/tales/config.json)" 'id -1'
+broken config.json "$(sed 's/"eos_token_id": 4087/"eos_token_id": 4096/' models/tales/config.json)" 4096
+# Tokens that the model has no logits for: only text with them is lost.
+rm "$TMPDIR/text/config.json"
+ln -s "$PWD/models/tales/config.json" "$TMPDIR/text"
+rm "$TMPDIR/text/tokenizer.json"
+sed 's/"added_tokens": *\[/&{"id": 5000, "content": "<new>"},/' models/tales/tokenizer.json \
+    >"$TMPDIR/text/tokenizer.json"
+run "$repack" --input-snapshot "$TMPDIR/text" --output "$TMPDIR/text.gturbo"
+expect_rc 0
+expect_err 'ids up to 5000'
 
 # ---- bounded memory: the checkpoint has 39 MB, this bound is for any size ----
 

@@ -1260,6 +1260,28 @@ static void failing_warm_reads_disturb_nobody(void **state)
     close_rig(&r);
 }
 
+static void forgetful(tt_expert_cache_options *o)
+{
+    o->policy = TT_CACHE_LFU_DECAY;
+    o->half_life = 0.5;
+}
+
+/* A policy may forget within a token; what a profile keeps is remembered for hundreds. */
+static void heat_is_remembered_longer_than_the_policy_does(void **state)
+{
+    float heat[LAYERS * EXPERTS];
+    rig r = open_as(NULL, forgetful);
+    for (unsigned i = 0; i < 240; i++)
+        use(&r, 0, 1); /* of the 1/6 token that an ask of one is: forty tokens */
+    for (unsigned i = 0; i < 60; i++)
+        use(&r, 1, 2);
+    assert_int_equal(tt_expert_cache_get_heat(r.cache, heat, NULL), TT_OK);
+    assert_true(heat[1] > heat[EXPERTS + 2] + 1.5f);
+    assert_true(heat[1] < heat[EXPERTS + 2] + 2.5f); /* four times as often: two */
+    assert_true(isinf(heat[0]) && heat[0] < 0);
+    close_rig(&r);
+}
+
 static void heat_is_checked(void **state)
 {
     float heat[LAYERS * EXPERTS];
@@ -1361,6 +1383,7 @@ int main(void)
         cmocka_unit_test(warming_reads_the_hottest_within_bounds),
         cmocka_unit_test(warming_gives_way_to_asks),
         cmocka_unit_test(failing_warm_reads_disturb_nobody),
+        cmocka_unit_test(heat_is_remembered_longer_than_the_policy_does),
         cmocka_unit_test(heat_is_checked),
         cmocka_unit_test(create_checks_its_options),
     };

@@ -233,13 +233,37 @@ static void small_files_are_not_probed(void **state)
     assert_true(probe(&a).probed);
 }
 
+/* A measurement takes no more than it was given: without room for it there is none, and nothing is
+ * kept; what is known already needs no room. */
+static void measuring_keeps_to_its_memory(void **state)
+{
+    laws *f = *state;
+    char file[700];
+    snprintf(file, sizeof file, "%s/disks.json", f->dir);
+    asked a = ask(f, file);
+    uint64_t need = tt_probe_memory(a.o.read_bytes);
+    assert_true(need >= 64 * (512 << 10)); /* the deepest candidate */
+    assert_true(tt_probe_memory(64 * TT_MIB) <= TT_MEASURE_MEMORY + 2 * TT_MIB);
+    a.o.memory = need - 1;
+    tt_probe p = probe(&a);
+    assert_false(p.probed);
+    assert_non_null(strstr(p.note, "budget"));
+    assert_false(tt_file_exists(file));
+    a.o.memory = need;
+    p = probe(&a);
+    assert_true(p.probed && !p.cached);
+    a.o.memory = 1;
+    p = probe(&a);
+    assert_true(p.probed && p.cached);
+}
+
 int main(void)
 {
     static const struct CMUnitTest tests[] = {
         LAWS_TEST(measuring_counts_what_it_reads),   LAWS_TEST(measuring_refuses_nonsense),
         LAWS_TEST(a_failing_disk_is_reported),       LAWS_TEST(a_choice_is_kept_by_device),
         LAWS_TEST(damaged_files_are_measured_again), LAWS_TEST(a_file_that_cannot_be_kept),
-        LAWS_TEST(small_files_are_not_probed),
+        LAWS_TEST(small_files_are_not_probed),       LAWS_TEST(measuring_keeps_to_its_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -21,11 +21,13 @@
 #define E      11u
 #define K      3u
 #define LAYERS 2u
-#define ROWS   64u
+#define ROWS   704u
 
 static const char *install;
 static char *experts[LAYERS]; /* the files */
 static float x[ROWS * 64];
+
+static bool verify = true;
 
 static tt_model *open_with(const char *level, uint32_t slots, unsigned threads)
 {
@@ -35,14 +37,19 @@ static tt_model *open_with(const char *level, uint32_t slots, unsigned threads)
     o.expert_slots = slots;
     o.threads = threads;
     o.prefill_chunk = ROWS;
-    o.verify_reads = true;
+    o.verify_reads = verify;
     return tiny_open(install, &o);
 }
 
-static tt_step step_of(tt_model *m, uint32_t T, tt_error *err)
+static tt_step step_of(tt_model *m, uint32_t T, bool prefill, tt_error *err)
 {
-    return (tt_step){
-        .model = m, .be = m->be, .arch = &m->arch, .s = &m->scratch, .T = T, .err = err};
+    return (tt_step){.model = m,
+                     .be = m->be,
+                     .arch = &m->arch,
+                     .s = &m->scratch,
+                     .T = T,
+                     .prefill = prefill,
+                     .err = err};
 }
 
 /* ---- the definition: one row, one expert at a time ---- */
@@ -110,27 +117,36 @@ static void pick(tt_model *m, uint32_t T, pattern how, tt_rng *r)
     }
 }
 
-static void check(tt_model *m, uint32_t T, pattern how, tt_rng *r)
+/* One layer of a step, against the definition. */
+static void check_layer(tt_step *s, uint32_t layer, pattern how, tt_rng *r)
 {
-    tt_error err = {0};
-    tt_step s = step_of(m, T, &err);
-    float *acc = malloc(T * 64 * sizeof *acc), want[64];
-    uint32_t layer = tt_rng_below(r, LAYERS);
-    pick(m, T, how, r);
-    memset(acc, 0x7f, T * 64 * sizeof *acc);
-    tt_moe_ask(&s, layer);
-    tt_moe_run(&s, acc, x, layer);
-    if (s.status != TT_OK)
-        fail_msg("%s", err.message);
-    assert_false(m->moe.leased);
-    for (uint32_t t = 0; t < T; t++) {
+    tt_model *m = s->model;
+    float *acc = malloc(s->T * 64 * sizeof *acc), want[64];
+    pick(m, s->T, how, r);
+    memset(acc, 0x7f, s->T * 64 * sizeof *acc);
+    tt_moe_ask(s, layer);
+    tt_moe_run(s, acc, x, layer);
+    if (s->status != TT_OK)
+        fail_msg("%s", s->err->message);
+    assert_int_equal(m->moe.leases.count, m->moe.leases.guessed);
+    for (uint32_t t = 0; t < s->T; t++) {
         row_by_definition(m, want, x + (size_t)t * 64, m->scratch.ids + t * K, m->scratch.p + t * K,
                           layer);
         if (memcmp(want, acc + (size_t)t * 64, sizeof want) != 0)
-            fail_msg("level %s, %u slots, %u rows, pattern %d: row %u is not its own sum",
-                     m->be->level, m->plan.slots_per_layer, T, (int)how, t);
+            fail_msg("level %s, %u slots, %u rows, %s, pattern %d: row %u is not its own sum",
+                     m->be->level, m->plan.slots_per_layer, s->T, s->prefill ? "prefill" : "decode",
+                     (int)how, t);
     }
     free(acc);
+}
+
+static void check(tt_model *m, uint32_t T, bool prefill, pattern how, tt_rng *r)
+{
+    tt_error err = {0};
+    tt_step s = step_of(m, T, prefill, &err);
+    check_layer(&s, tt_rng_below(r, LAYERS), how, r);
+    tt_moe_end(&s);
+    assert_int_equal(m->moe.leases.count, 0);
 }
 
 static void every_row_is_the_sum_of_its_experts(void **state)
@@ -138,18 +154,56 @@ static void every_row_is_the_sum_of_its_experts(void **state)
     static const uint32_t slots[] = {K, K + 1, 7, E};
     for (unsigned i = 0; tt_cpu_level_at(i) != NULL; i++) {
         for (uint32_t k = 0; k < 4; k++) {
+            verify = k % 2 == 0; /* without checksums gate and up run before down is there */
             tt_model *m = open_with(tt_cpu_level_at(i), slots[k], 1 + k % 3);
             tt_rng r = {i * 10 + k + 1};
             for (uint32_t T = 1; T <= 17; T++)
                 for (int how = 0; how < PATTERNS; how++)
-                    check(m, T, (pattern)how, &r);
-            static const uint32_t many[] = {31, 63, 64};
-            for (int t = 0; t < 3; t++)
+                    check(m, T, T > TT_DECODE_ROWS || tt_rng_below(&r, 2), (pattern)how, &r);
+            static const uint32_t many[] = {31, 63, 64, 130, ROWS};
+            for (int t = 0; t < 5; t++)
                 for (int how = 0; how < PATTERNS; how++)
-                    check(m, many[t], (pattern)how, &r);
+                    check(m, many[t], true, (pattern)how, &r);
             tt_model_close(&m);
         }
     }
+    verify = true;
+}
+
+/* ---- reading ahead ---- */
+
+/* A prefill step over all layers reads no expert twice, whether it guessed right or not, and counts
+ * no guess as an ask. */
+static void a_step_reads_an_expert_at_most_once(void **state)
+{
+    static const uint32_t slots[] = {K, 5, E};
+    uint64_t guessed = 0;
+    for (uint32_t k = 0; k < 3; k++) {
+        for (int how = 0; how < PATTERNS; how++) {
+            tt_model *m = open_with(NULL, slots[k], 2);
+            tt_rng r = {k * 10 + (uint32_t)how};
+            tt_error err = {0};
+            tt_step s = step_of(m, ROWS, true, &err);
+            tt_expert_cache_stats st;
+            uint64_t asked = 0;
+            for (uint32_t l = 0; l < LAYERS; l++) {
+                check_layer(&s, l, (pattern)how, &r);
+                asked += m->moe.n_active;
+            }
+            assert_int_equal(m->moe.leases.count, 0); /* no layer is left to guess for */
+            tt_expert_cache_get_stats(m->cache, &st);
+            assert_int_equal(st.asks, asked);
+            assert_int_equal(st.asks, st.hits + st.misses + st.joins);
+            assert_int_equal(st.misses + st.guessed,
+                             st.bytes_read / tt_install_expert_layout(m->install)->stride);
+            assert_true(st.misses + st.guessed <= LAYERS * E);
+            if (how == ROUND)
+                assert_int_equal(st.misses + st.guessed, LAYERS * E);
+            guessed += st.guessed;
+            tt_model_close(&m);
+        }
+    }
+    assert_true(guessed > 20);
 }
 
 /* ---- failures ---- */
@@ -177,17 +231,20 @@ static void a_failed_read_ends_the_step_and_no_lease(void **state)
         for (int kind = 0; kind < 3; kind++) {
             faulty_options o;
             tt_error err = {0};
-            tt_step s = step_of(m, 20, &err);
-            float *acc = calloc(20 * 64, sizeof *acc);
+            bool prefill = at % 2 == 0;
+            uint32_t T = prefill ? 200 : TT_DECODE_ROWS;
+            tt_step s = step_of(m, T, prefill, &err);
+            float *acc = calloc(T * 64, sizeof *acc);
             faulty_options_default(&o);
             *(kind == 0   ? &o.fail_start
               : kind == 1 ? &o.fail_read
                           : &o.corrupt) = faulty_reader_started(faulty) + at;
             faulty_reader_set(faulty, &o);
-            pick(m, 20, DRAWN, &r);
+            pick(m, T, DRAWN, &r);
             tt_moe_ask(&s, 0);
             tt_moe_run(&s, acc, x, 0);
-            assert_false(m->moe.leased);
+            tt_moe_end(&s);
+            assert_int_equal(m->moe.leases.count, 0);
             if (s.status != TT_OK) {
                 failed++;
                 assert_int_equal(s.status, kind == 2 ? TT_ERR_CORRUPT : TT_ERR_IO);
@@ -197,11 +254,11 @@ static void a_failed_read_ends_the_step_and_no_lease(void **state)
                 tt_moe_ask(&s, 1);
                 tt_moe_run(&s, acc, x, 1);
                 assert_memory_equal(&before, &err, sizeof err);
-                assert_false(m->moe.leased);
+                assert_int_equal(m->moe.leases.count, 0);
             }
             faulty_options_default(&o);
             faulty_reader_set(faulty, &o);
-            check(m, 20, DRAWN, &r);
+            check(m, T, prefill, DRAWN, &r);
             free(acc);
         }
     }
@@ -217,17 +274,19 @@ static void cost_is_what_is_taken(void **state)
     static const uint32_t slots[] = {K, E};
     for (int i = 0; i < 2; i++) {
         tt_model *m = open_with(NULL, slots[i], 1);
-        assert_int_equal(m->moe.bytes, tt_moe_cost(&m->arch, ROWS, slots[i]));
-        assert_int_equal(m->moe.slots, slots[i]);
+        assert_int_equal(m->moe.bytes, tt_moe_cost(&m->arch, ROWS));
         /* room for a chunk's rows, and for all picks of a decode step */
-        assert_int_equal(m->moe.rows_max, ROWS);
+        assert_int_equal(m->moe.rows_max, TT_MOE_ROWS);
         assert_true(m->moe.rows_max >= TT_DECODE_ROWS * K);
+        assert_true(m->moe.window >= K && m->moe.window <= E);
         tt_model_close(&m);
     }
     tt_arch dense = tiny_arch_plain("l", 0, 0);
-    assert_int_equal(tt_moe_cost(&dense, 512, 0), 0);
+    assert_int_equal(tt_moe_cost(&dense, 512), 0);
     tt_arch large = tiny_arch_plain("l", 40, 30);
-    assert_true(tt_moe_cost(&large, 64, 30) > 30 * TT_DECODE_ROWS * 64 * 3 * sizeof(float));
+    assert_true(tt_moe_cost(&large, 64) > 30 * TT_DECODE_ROWS * 64 * 3 * sizeof(float));
+    /* more rows than are gathered at once cost their picks only */
+    assert_true(tt_moe_cost(&large, 8192) - tt_moe_cost(&large, 4096) < 4096 * 30 * 16);
 }
 
 static int setup(void **state)
@@ -259,6 +318,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_row_is_the_sum_of_its_experts),
+        cmocka_unit_test(a_step_reads_an_expert_at_most_once),
         cmocka_unit_test(a_failed_read_ends_the_step_and_no_lease),
         cmocka_unit_test(cost_is_what_is_taken),
     };

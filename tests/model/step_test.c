@@ -21,7 +21,7 @@ typedef struct part {
 } part;
 
 #define PART(type, name, width)                                                                    \
-    {#name, (const char *)s->name, rows * (uint64_t)(width) * sizeof(type)},
+    {#name, (const char *)s->name, n * (uint64_t)(width) * sizeof(type)},
 
 typedef struct parts {
     part list[64];
@@ -56,10 +56,12 @@ static void check(const tt_arch *a, uint32_t rows)
     tt_scratch scratch, *s = &scratch;
     assert_int_equal(tt_scratch_init(s, a, rows, NULL), TT_OK);
     assert_int_equal(s->bytes, tt_scratch_cost(a, rows));
-    const part common[] = {TT_SCRATCH_COMMON(PART){"logits", (const char *)s->logits,
-                                                   (uint64_t)TT_LOGITS_ROWS * a->vocab_size *
-                                                       sizeof(float)}},
-               attention[] = {TT_SCRATCH_ATTENTION(PART)}, delta[] = {TT_SCRATCH_DELTA(PART)},
+    uint32_t n = rows;
+    const part common[] = {
+        TT_SCRATCH_STEP(PART){"logits", (const char *)s->logits,
+                              (uint64_t)TT_LOGITS_ROWS * a->vocab_size * sizeof(float)}};
+    n = rows < TT_SPAN_ROWS ? rows : TT_SPAN_ROWS;
+    const part attention[] = {TT_SCRATCH_ATTENTION(PART)}, delta[] = {TT_SCRATCH_DELTA(PART)},
                ffn[] = {TT_SCRATCH_FFN(PART)};
     const part *blocks[] = {attention, delta, ffn};
     const size_t sizes[] = {sizeof attention / sizeof(part), sizeof delta / sizeof(part),
@@ -78,7 +80,7 @@ static void check(const tt_arch *a, uint32_t rows)
 
 static void buffers_of_a_block_do_not_meet(void **state)
 {
-    static const uint32_t rows[] = {64, 128, 512};
+    static const uint32_t rows[] = {64, 512, 1536};
     for (uint64_t seed = 0; seed < 60; seed++) {
         tt_arch a = tiny_arch(seed);
         check(&a, rows[seed % 3]);
@@ -93,10 +95,47 @@ static void cost_does_not_wrap(void **state)
     a.n_heads = a.n_kv_heads = a.lin_key_heads = a.lin_value_heads = TT_MAX_HEADS;
     a.head_dim = a.lin_key_dim = a.lin_value_dim = TT_MAX_HEAD_DIM;
     a.moe_intermediate = a.shared_intermediate = TT_MAX_HIDDEN;
-    uint64_t small = tt_scratch_cost(&a, 64), large = tt_scratch_cost(&a, 65536),
+    uint64_t small = tt_scratch_cost(&a, 64), span = tt_scratch_cost(&a, TT_SPAN_ROWS),
+             two = tt_scratch_cost(&a, 2 * TT_SPAN_ROWS), large = tt_scratch_cost(&a, 65536),
              logits = (uint64_t)TT_LOGITS_ROWS * TT_MAX_VOCAB * sizeof(float);
-    assert_int_equal(large - logits, (small - logits) * 1024);
+    assert_int_equal(span - logits, (small - logits) * (TT_SPAN_ROWS / 64));
+    /* beyond a span only the buffers of all rows grow */
+    assert_int_equal(large - span, (two - span) * (65536 / TT_SPAN_ROWS - 1));
+    assert_true(two - span < (span - logits) / 2);
     assert_true(large < (uint64_t)1 << 42);
+}
+
+/* Spans cover the rows once, in order, end at absolute multiples, and show the same buffers. */
+static void spans_cover_a_step(void **state)
+{
+    tt_arch a = tiny_arch_plain("lf", 8, 3);
+    tt_scratch scratch;
+    static uint32_t tokens[2000];
+    assert_int_equal(tt_scratch_init(&scratch, &a, 2000, NULL), TT_OK);
+    static const uint32_t starts[] = {0, 64, 500, 512, 70001},
+                          rows[] = {1, 16, 511, 512, 513, 2000};
+    for (int i = 0; i < 5; i++) {
+        for (int k = 0; k < 6; k++) {
+            tt_step s = {
+                .arch = &a, .s = &scratch, .tokens = tokens, .pos0 = starts[i], .T = rows[k]};
+            uint32_t at = 0;
+            tt_span p;
+            for (tt_span_first(&p, &s); p.step.T > 0; tt_span_next(&p, &s)) {
+                assert_int_equal(p.step.pos0, starts[i] + at);
+                assert_true(at == 0 || p.step.pos0 % TT_SPAN_ROWS == 0);
+                assert_true(p.step.T <= TT_SPAN_ROWS);
+                assert_ptr_equal(p.step.tokens, tokens + at);
+                assert_ptr_equal(p.step.s->h, scratch.h + (size_t)at * a.hidden_size);
+                assert_ptr_equal(p.step.s->ids, scratch.ids + (size_t)at * a.top_k);
+                assert_ptr_equal(p.step.s->cosine,
+                                 scratch.cosine + (size_t)at * tt_rope_rotary(&a) / 2);
+                assert_ptr_equal(p.step.s->m, scratch.m);
+                at += p.step.T;
+            }
+            assert_int_equal(at, s.T);
+        }
+    }
+    tt_scratch_free(&scratch);
 }
 
 int main(void)
@@ -104,6 +143,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(buffers_of_a_block_do_not_meet),
         cmocka_unit_test(cost_does_not_wrap),
+        cmocka_unit_test(spans_cover_a_step),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,7 @@
 /* Proves that the index is held to the architecture tensor by tensor: one that is missing, extra,
- * misshapen or of a wrong type is refused by its name before memory is taken; and that what is
- * loaded is what the file says, in fields, types and cost. */
+ * misshapen or of a wrong type is refused by its name before memory is taken; that what is
+ * loaded is what the file says, in fields, types and cost; and that loading leaves no page in the
+ * page cache that was not there. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -13,6 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "../support/page_cache.h"
 #include "../support/tiny_model.h"
 #include "base/file.h"
 #include "format/quant.h"
@@ -369,6 +371,42 @@ static void loading_can_be_watched_and_stopped(void **state)
     tiny_remove();
 }
 
+/* Where a file system has no other way than the page cache its pages are dropped again, so this
+ * holds everywhere that can forget pages at all. */
+static void loading_leaves_no_pages_behind(void **state)
+{
+    tt_arch a = tiny_arch_plain("lf", 0, 0);
+    a.vocab_size = 200000;
+    tiny_options o = {.arch = a, .mat = TT_DTYPE_BF16};
+    const char *dir = tiny_install_new(&o);
+    tt_install *in = NULL;
+    tt_pool *pool = NULL;
+    tt_weights w;
+    tt_error err = {0};
+    char path[700];
+    snprintf(path, sizeof path, "%s/%s", dir, TT_WEIGHTS_NAME);
+    assert_int_equal(tt_install_open(dir, TT_INSTALL_NO_HASH, NULL, NULL, &in, &err), TT_OK);
+    assert_int_equal(tt_pool_create(2, &pool, &err), TT_OK);
+    uint64_t from = tt_install_index(in)->index_bytes,
+             bytes = tt_install_index(in)->file_bytes - from;
+    const uint64_t kept[] = {0, 5 * TT_MIB, bytes};
+    for (unsigned i = 0; i < 3; i++) {
+        if (!page_cache_drop(path)) {
+            print_message("skip: the file system of the test keeps its pages\n");
+            break;
+        }
+        if (kept[i] > 0)
+            page_cache_load(path, from, kept[i]);
+        assert_int_equal(page_cache_count(path, from, bytes), kept[i]);
+        assert_int_equal(tt_weights_load(&w, in, pool, NULL, NULL, &err), TT_OK);
+        assert_int_equal(page_cache_count(path, from, bytes), kept[i]);
+        tt_weights_free(&w);
+    }
+    tt_pool_close(&pool);
+    tt_install_close(&in);
+    tiny_remove();
+}
+
 static int clean(void **state)
 {
     tiny_remove();
@@ -386,6 +424,7 @@ int main(void)
         cmocka_unit_test(extra_tensors_are_named),
         cmocka_unit_test(what_is_loaded_is_what_the_file_says),
         cmocka_unit_test(loading_can_be_watched_and_stopped),
+        cmocka_unit_test(loading_leaves_no_pages_behind),
     };
     return cmocka_run_group_tests(tests, NULL, clean);
 }

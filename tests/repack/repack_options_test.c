@@ -82,6 +82,12 @@ static void bad_lines(void **state)
         {"--input-snapshot a --output b --overwrite=1", "--overwrite takes no value"},
         {"--input-snapshot a --output b --frob", "unknown option --frob"},
         {"--input-snapshot a --output b c", "unexpected argument c"},
+        {"--input-snapshot a --output .", "--output \".\" is not a name"},
+        {"--input-snapshot a --output x/..//", "--output \"x/..//\" is not a name"},
+        {"--input-snapshot a --output /", "--output \"/\" is not a name"},
+        {"--input-snapshot a --output b --model-id a\tb", "--model-id \"a\tb\" is not"},
+        {"--version x", "unexpected argument x"},
+        {"--version --bogus", "unknown option --bogus"},
         {"-h", "unknown option -h"},
         {"--outpu b", "unknown option --outpu"},
     };

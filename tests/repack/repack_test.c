@@ -110,6 +110,40 @@ static void threads_and_chunks_do_not_change_a_byte(void **state)
     }
 }
 
+static tt_status no_text(void *ctx, const char *at, uint32_t vocab, bool *has_template,
+                         tt_error *err)
+{
+    *(uint32_t *)ctx = vocab;
+    *has_template = true;
+    return tt_fail_at(err, TT_ERR_TEMPLATE, at, -1, "no");
+}
+
+static void text_is_judged_before_anything_is_written(void **state)
+{
+    char source[600], target[600];
+    mini_options o = mini_default();
+    uint32_t vocab = 0;
+    in_dir(source, "source");
+    in_dir(target, "target");
+    assert_int_equal(tt_dir_make(source, NULL), TT_OK);
+    mini_write(source, &o);
+    tt_repack_options ro = {.input = source,
+                            .output = target,
+                            .check_text = no_text,
+                            .check_ctx = &vocab,
+                            .threads = 1};
+    tt_error err = {0};
+    assert_int_equal(tt_repack_run(&ro, NULL, NULL, &err), TT_ERR_TEMPLATE);
+    assert_string_equal(err.file, source);
+    assert_int_equal(vocab, MINI_VOCAB);
+    assert_int_equal(count_names("target"), 0);
+    /* Where there is no tokenizer there is nothing to judge. */
+    char file[700];
+    snprintf(file, sizeof file, "%s/tokenizer.json", source);
+    assert_int_equal(unlink(file), 0);
+    assert_int_equal(tt_repack_run(&ro, NULL, NULL, &err), TT_OK);
+}
+
 static void report_and_notes_tell_what_was_done(void **state)
 {
     char source[600], target[600];
@@ -384,6 +418,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(every_spelling_gives_the_same_bytes, setup, teardown),
         cmocka_unit_test_setup_teardown(threads_and_chunks_do_not_change_a_byte, setup, teardown),
+        cmocka_unit_test_setup_teardown(text_is_judged_before_anything_is_written, setup, teardown),
         cmocka_unit_test_setup_teardown(report_and_notes_tell_what_was_done, setup, teardown),
         cmocka_unit_test_setup_teardown(progress_ends_at_its_total, setup, teardown),
         cmocka_unit_test_setup_teardown(what_stands_at_the_target_is_kept, setup, teardown),

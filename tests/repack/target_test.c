@@ -68,12 +68,27 @@ static void a_name_taken_meanwhile_is_kept(void **state)
     assert_int_equal(tt_target_create(&t, NULL, NULL), TT_OK);
     assert_int_equal(mkdir(path, 0755), 0);
     mini_spew(path, "manifest.json", "theirs", 6);
-    assert_int_not_equal(tt_target_publish(&t, &err), TT_OK);
+    assert_int_equal(tt_target_publish(&t, &err), TT_ERR_EXISTS);
+    assert_non_null(strstr(err.message, "was made while this conversion ran"));
+    assert_non_null(strstr(err.message, "--overwrite"));
     tt_target_drop(&t);
     size_t len = 0;
     char *is = mini_slurp(path, "manifest.json", &len);
     assert_string_equal(is, "theirs");
     tt_free(is);
+}
+
+static void a_link_is_not_replaced(void **state)
+{
+    tt_target t;
+    tt_error err;
+    char real[600];
+    snprintf(real, sizeof real, "%s/real", dir);
+    assert_int_equal(mkdir(real, 0755), 0);
+    mini_spew(real, "manifest.json", "x", 1);
+    assert_int_equal(symlink(real, path), 0);
+    assert_int_equal(tt_target_init(&t, path, true, &err), TT_ERR_EXISTS);
+    assert_non_null(strstr(err.message, "is a symbolic link"));
 }
 
 static void an_install_is_exchanged(void **state)
@@ -151,6 +166,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(published_whole_or_not_at_all, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_link_is_not_replaced, setup, teardown),
         cmocka_unit_test_setup_teardown(a_name_taken_meanwhile_is_kept, setup, teardown),
         cmocka_unit_test_setup_teardown(an_install_is_exchanged, setup, teardown),
         cmocka_unit_test_setup_teardown(leftovers, setup, teardown),

@@ -239,6 +239,41 @@ static bool stop_at_64(void *ctx, uint64_t done, uint64_t total)
     return done < 64;
 }
 
+static bool stop_in_the_middle(void *ctx, uint64_t done, uint64_t total)
+{
+    unsigned *calls = ctx;
+    ++*calls;
+    assert_true(done > 0 && done < total);
+    return *calls < 2;
+}
+
+/* A chunk that takes long is left between its layers. */
+static void a_large_chunk_can_be_aborted_inside(void **state)
+{
+    tt_model_options mo;
+    tt_model *m = NULL;
+    tt_error err = {0};
+    tt_model_options_default(&mo);
+    mo.prefill_chunk = 512;
+    ok(tt_model_open(fixture_install("models/tales", NULL, 4), &mo, NULL, NULL, &m, &err), &err);
+    tt_session *s = fixture_session(m), *cold = fixture_session(m);
+    unsigned calls = 0;
+    tt_prefill_options o = {.progress = stop_in_the_middle, .progress_ctx = &calls};
+    assert_true(N > 64 && N <= 512);
+    assert_int_equal(tt_session_sync(s, prompt, N, &o, NULL, &err), TT_ERR_ABORTED);
+    assert_int_equal(calls, 2);
+    assert_int_equal(tt_session_n_tokens(s), 0);
+    assert_null(tt_session_logits(s));
+    assert_int_equal(sync_to(s, prompt, N), 0);
+    sync_to(cold, prompt, N);
+    float *want = copy_logits(cold);
+    assert_true(same_logits(s, want));
+    free(want);
+    tt_session_close(&s);
+    tt_session_close(&cold);
+    tt_model_close(&m);
+}
+
 static void an_aborted_prefill_leaves_a_shorter_prefix(void **state)
 {
     tt_model_options mo;
@@ -410,6 +445,7 @@ int main(void)
         cmocka_unit_test(a_dense_cut_rewinds_only_where_state_is_kept),
         cmocka_unit_test(wrong_prompts_are_refused),
         cmocka_unit_test(an_aborted_prefill_leaves_a_shorter_prefix),
+        cmocka_unit_test(a_large_chunk_can_be_aborted_inside),
         cmocka_unit_test(threads_slots_and_cuts_change_no_byte),
         cmocka_unit_test(a_failed_read_fails_the_request_and_not_the_next),
         cmocka_unit_test(disk_timing_changes_no_byte),

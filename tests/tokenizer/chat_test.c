@@ -10,8 +10,10 @@
 #include <cmocka.h>
 
 #include "base/buf.h"
+#include "base/file.h"
 #include "base/json.h"
 #include "base/limits.h"
+#include "support/tempdir.h"
 #include "tokenizer/chat.h"
 #include "tokenizer/jinja.h"
 
@@ -104,6 +106,36 @@ static void renders_the_recorded_prompts(void **state)
     free(tools);
     expect_render("[{\"role\": \"user\", \"content\": \"What is the capital of Japan?\"}]", NULL,
                   case_text("chat", "prompt"));
+}
+
+static void checks_a_template_before_there_are_messages(void **state)
+{
+    static const struct {
+        const char *template;
+        tt_status want;
+    } kinds[] = {{"{{ messages[0].content }}", TT_OK}, {"{{", TT_ERR_TEMPLATE}, {NULL, TT_OK}};
+    char dir[512], path[600];
+    tt_error err = {0};
+    tt_tokenizer *tok = open_tales();
+    assert_int_equal(tt_chat_check_template(tok, &err), TT_OK);
+    tt_tokenizer_close(&tok);
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        char *json = NULL;
+        size_t len = 0;
+        tempdir_make(dir);
+        assert_int_equal(tt_file_read(TALES "/tokenizer.json", 1 << 24, &json, &len, NULL), TT_OK);
+        tempdir_file(dir, "tokenizer.json", json, len, path);
+        free(json);
+        if (kinds[i].template != NULL)
+            tempdir_file(dir, "chat_template.jinja", kinds[i].template, strlen(kinds[i].template),
+                         path);
+        assert_int_equal(tt_tokenizer_open(dir, &tok, &err), TT_OK);
+        assert_int_equal(tt_chat_check_template(tok, &err), kinds[i].want);
+        if (kinds[i].want != TT_OK)
+            assert_string_equal(err.file, path);
+        tt_tokenizer_close(&tok);
+        tempdir_remove(dir);
+    }
 }
 
 static void opens_and_closes_thoughts(void **state)
@@ -351,6 +383,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(renders_the_recorded_prompts),
+        cmocka_unit_test(checks_a_template_before_there_are_messages),
         cmocka_unit_test(opens_and_closes_thoughts),
         cmocka_unit_test(renders_a_conversation_with_tools),
         cmocka_unit_test(wraps_bare_tools),

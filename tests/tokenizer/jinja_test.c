@@ -240,6 +240,35 @@ static void names_the_line_of_a_fault(void **state)
     expect_error("{{ 1|nosuch }}", TT_ERR_TEMPLATE, "no filter named 'nosuch'");
 }
 
+/* What no conversation gets past is seen without one; what depends on it is not asked. */
+static void is_checked_without_being_run(void **state)
+{
+    static const char *const good[] = {"", "x", "{% for a in b %}{{ a.c() }}{% endfor %}",
+                                       "{{ raise_exception('no') }}", "{{ 1 // 0 }}"};
+    static const struct {
+        const char *source, *says;
+    } bad[] = {{"{{", "line 1"},
+               {"\n{% for %}", "line 2"},
+               {"{% if a %}", "line 1"},
+               {"{{ a | nonesuch }}", "nonesuch"},
+               {"a\xff", "UTF-8"}};
+    tt_jinja_options o = patient();
+    tt_error err = {0};
+    o.file = "chat_template.jinja";
+    for (size_t i = 0; i < sizeof good / sizeof *good; i++)
+        if (tt_jinja_check(good[i], strlen(good[i]), &o, &err) != TT_OK)
+            fail_msg("%s: %s", good[i], err.message);
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        assert_int_equal(tt_jinja_check(bad[i].source, strlen(bad[i].source), &o, &err),
+                         TT_ERR_TEMPLATE);
+        assert_string_equal(err.file, "chat_template.jinja");
+        if (strstr(err.message, bad[i].says) == NULL)
+            fail_msg("\"%s\" does not say \"%s\"", err.message, bad[i].says);
+    }
+    o.max_memory = 1024;
+    assert_int_equal(tt_jinja_check("{{ [1, 2, 3, 4, 5, 6, 7, 8] }}", 30, &o, &err), TT_ERR_LIMIT);
+}
+
 static void refuses_integers_past_64_bits(void **state)
 {
     expect_error("{{ 9223372036854775807 + 1 }}", TT_ERR_TEMPLATE, "64 bits");
@@ -539,6 +568,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(keeps_values_of_json_apart),
         cmocka_unit_test(shows_the_clock_it_is_given),
         cmocka_unit_test(names_the_line_of_a_fault),
+        cmocka_unit_test(is_checked_without_being_run),
         cmocka_unit_test(refuses_integers_past_64_bits),
         cmocka_unit_test(keeps_templates_in_their_box),
         cmocka_unit_test(refuses_bad_input),

@@ -95,6 +95,17 @@ static void end_ids_are_the_union(void **state)
     put(&p, "generation_config.json", "{}");
     put(&p, "config.json", "{\"eos_token_id\":4194304}");
     expect_refused(&p, "config.json", "eos_token_id");
+    /* An end that the model cannot say, in whichever file it stands. */
+    put(&p, "config.json", "{\"text_config\":{\"vocab_size\":10,\"eos_token_id\":9}}");
+    expect_stops(&p, 1, (uint32_t[]){9});
+    put(&p, "config.json", "{\"text_config\":{\"vocab_size\":10,\"eos_token_id\":10}}");
+    expect_refused(&p, "/config.json", "names id 10, the model's vocabulary has the ids 0 to 9");
+    put(&p, "config.json", "{\"vocab_size\":10,\"eos_token_id\":-1}");
+    expect_refused(&p, "/config.json", "names id -1");
+    put(&p, "config.json", "{\"vocab_size\":10}");
+    put(&p, "generation_config.json", "{\"eos_token_id\":[9,99999]}");
+    expect_refused(&p, "generation_config.json", "names id 99999");
+    put(&p, "generation_config.json", "{}");
     put(&p, "config.json", "[]");
     expect_refused(&p, "config.json", "object");
     put(&p, "config.json", "{");
@@ -169,7 +180,7 @@ static void the_template_is_looked_for_in_order(void **state)
     assert_null(tt_tokenizer_template(tok, NULL));
     assert_non_null(strstr(tt_tokenizer_template_file(tok), "/chat_template.jinja"));
     assert_string_equal(tt_tokenizer_missing(tok),
-                        "tokenizer_config.json, generation_config.json, config.json, "
+                        "tokenizer_config.json, config.json, generation_config.json, "
                         "chat_template.jinja, chat_template.json");
     tt_tokenizer_close(&tok);
     put(&p, "chat_template.json", "{\"chat_template\":\"third\"}");
@@ -232,6 +243,17 @@ static void an_install_keeps_them_in_a_subfolder(void **state)
     tok = open_place(&p);
     assert_string_equal(tt_tokenizer_dir(tok), sub.dir);
     tt_tokenizer_close(&tok);
+    /* Files at the top are those of a checkpoint, and strangers in an install. */
+    put(&p, "tokenizer.json", TOKENIZER);
+    tok = open_place(&p);
+    assert_string_equal(tt_tokenizer_dir(tok), p.dir);
+    tt_tokenizer_close(&tok);
+    put(&p, "manifest.json", "{}");
+    tok = open_place(&p);
+    assert_string_equal(tt_tokenizer_dir(tok), sub.dir);
+    tt_tokenizer_close(&tok);
+    assert_int_equal(tt_dir_remove(sub.dir, NULL), TT_OK);
+    expect_refused(&p, "tokenizer/tokenizer.json", "convert the checkpoint again");
     drop_place(&p);
     assert_int_equal(tt_tokenizer_open(p.dir, &tok, &err), TT_ERR_NOT_FOUND);
     assert_int_equal(tt_tokenizer_open(NULL, &tok, &err), TT_ERR_INVALID);
