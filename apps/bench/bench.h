@@ -93,6 +93,7 @@ int bench_perplexity(int argc, char **argv);
 int bench_decode(int argc, char **argv);
 int bench_prefill(int argc, char **argv);
 int bench_io(int argc, char **argv);
+int bench_kernels(int argc, char **argv);
 int bench_replay(int argc, char **argv);
 int bench_synth(int argc, char **argv);
 

@@ -66,11 +66,11 @@ typedef struct tt_product {
     const tt_mat *W;
 } tt_product;
 
-/* One expert applied to n rows: m[n,F] = silu(gate x) * (up x), y[n,H] = down m. The reduction adds
- * weight[i] * y[i] to row[i]. */
+/* One expert applied to n rows of x: m[i] = silu(gate x[row[i]]) * (up x[row[i]]), y[i] = down
+ * m[i]. The reduction adds weight[i] * y[i] to acc[row[i]]. */
 typedef struct tt_expert_job {
     tt_mat gate, up, down;
-    const float *x;      /* [n, H], gathered rows */
+    const float *x;      /* [*, H] */
     float *m;            /* [n, F] */
     float *y;            /* [n, H] */
     const uint32_t *row; /* [n] */
@@ -144,8 +144,8 @@ typedef struct tt_ops {
      * the chosen. 3.7 */
     void (*route)(tt_backend *be, uint32_t *ids, float *weights, const float *logits, uint32_t E,
                   uint32_t K, uint32_t T);
-    /* The two halves of n jobs, whose outputs do not depend on one another: m = silu(gate x) * (up
-     * x), which reads gate, up and x of a job alone; then y = down m, which reads down and m. */
+    /* The two halves of n jobs, whose outputs do not depend on one another: m, which needs gate, up
+     * and x of a job alone; then y, which needs down and m. */
     void (*experts_gate_up)(tt_backend *be, const tt_expert_job *jobs, uint32_t n);
     void (*experts_down)(tt_backend *be, const tt_expert_job *jobs, uint32_t n);
     /* acc[T,H]: for each job in order, acc[row[i]] += weight[i] * y[i]. The caller gives jobs in
@@ -164,7 +164,8 @@ struct tt_backend {
     const char *level; /* a name of tt_cpu_level_at */
     void *impl;        /* private to the implementation */
     /* Set before the ops of a step: they work on a prompt, and a level may round the activations of
-     * quantized products to 8 bits of the largest of 64; otherwise to no less than 15. */
+     * products with codes, of weights or of KV rows, to 8 bits of the largest of 64; otherwise to no
+     * less than 15. */
     bool prompt;
 };
 

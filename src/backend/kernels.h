@@ -62,18 +62,27 @@ typedef struct tt_kernels {
     /* query heads [h0, h1), which share a KV head, of rows [t0, t1); o and q are of row 0 */
     void (*attend)(float *o, const float *q, const tt_kv_layer *kv, uint32_t q_heads, uint32_t h0,
                    uint32_t h1, uint32_t pos0, uint32_t t0, uint32_t t1, void *scratch);
+    /* The same over rows of 8 or 4 bits in whole numbers; NULL at levels that have none. */
+    void (*attend_codes)(float *o, const float *q, const tt_kv_layer *kv, uint32_t q_heads,
+                         uint32_t h0, uint32_t h1, uint32_t pos0, uint32_t t0, uint32_t t1,
+                         uint32_t planes, void *scratch);
     void (*sigmoid_gate)(float *o, const float *r, size_t head_stride, uint32_t heads,
                          uint32_t dim);
 
     /* Products in whole numbers (below); NULL at levels that have none. */
     uint32_t dot_grain; /* rows of a panel: cuts of W at its multiples cost nothing */
     uint32_t dot_tile;  /* columns of a tile, rows of x times planes */
-    /* groups [g0, g1) of T rows of x, for weights of one type */
-    void (*quantize)(int32_t *xq, const float *x, size_t ldx, uint32_t cols, uint32_t g0,
-                     uint32_t g1, uint32_t T, tt_dtype weights, uint32_t planes);
+    /* groups [g0, g1) of a tile of T rows, for weights of one type */
+    void (*quantize)(int32_t *tile, const float *const *row, uint32_t T, uint32_t g0, uint32_t g1,
+                     tt_dtype weights, uint32_t planes);
     /* rows r of [r0, r1) of an affine W: y[t * ldy + r], or silu of it times the product of `up` */
     void (*dot)(float *y, size_t ldy, const int32_t *xq, const tt_mat *W, const tt_mat *up,
                 uint32_t r0, uint32_t r1, uint32_t T, uint32_t planes, void *scratch);
+
+    /* The most that the level's multiply-add and its product of whole numbers can do, in registers:
+     * both return the multiply-adds of `rounds` rounds. For measuring; NULL where there is none. */
+    uint64_t (*peak_f32)(uint32_t rounds);
+    uint64_t (*peak_dot)(uint32_t rounds);
 
     /* one row */
     void (*route)(uint32_t *ids, float *weights, const float *logits, uint32_t E, uint32_t K);
@@ -109,6 +118,7 @@ extern const tt_ops tt_cpu_ops;
  * is, for every group, 16 words of four codes, [16][n][planes], then [n] scales and [n] sums. Words
  * hold columns in ascending order for Q8; for Q4 words 0..7 hold the even columns and 8..15 the odd
  * ones, as they fall out of the bytes of the weights. */
+#define TT_DOT_MOST  16u        /* columns of a tile, at every level */
 #define TT_DOT_LEAST 1e-30f     /* the levels over it are finite, and nothing is lost */
 #define TT_DOT_BYTES (3u << 19) /* of activations at a time: they stay in the second cache */
 
@@ -144,7 +154,11 @@ static inline size_t tt_scratch_bytes(const tt_backend_limits *lim)
     size_t delta =
         sizeof(double) *
         (2 * C * C + C * (2 * (size_t)lim->delta.value_dim + (size_t)lim->delta.key_dim));
+    /* attend_codes: 64 queries of two planes, a panel of 64 keys and the weights of all queries */
+    size_t groups = lim->head_dim / TT_GROUP + 1;
+    size_t attend = 4 * (groups * (64 * 34 + 64 * 18 + 128) + 64 * 16 + 64 * 64) + 1024;
     size_t most = TT_DOT_SCRATCH > TT_LINEAR_SCRATCH ? TT_DOT_SCRATCH : TT_LINEAR_SCRATCH;
+    most = attend > most ? attend : most;
     if (lim->delta.value_heads > 0 && delta > most)
         most = delta;
     return (most + 127) / 128 * 128;

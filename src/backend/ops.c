@@ -386,7 +386,7 @@ typedef struct attend_job {
     float *o;
     const float *q;
     const tt_kv_layer *kv;
-    uint32_t q_heads, pos0, T;
+    uint32_t q_heads, pos0, T, planes;
 } attend_job;
 
 /* Later rows see more keys, so tiles are taken from both ends in turn: any contiguous part of the
@@ -407,8 +407,12 @@ static void attend_part(void *ctx, size_t begin, size_t end, unsigned worker)
             h1 = h0 + (uint32_t)(end - i);
         uint32_t t0 = folded((uint32_t)(i / j->q_heads), tiles) * ATTEND_ROWS;
         uint32_t t1 = t0 + ATTEND_ROWS < j->T ? t0 + ATTEND_ROWS : j->T;
-        j->im->k.attend(j->o, j->q, j->kv, j->q_heads, h0, h1, j->pos0, t0, t1,
-                        tt_scratch_of(j->im, worker));
+        void *scratch = tt_scratch_of(j->im, worker);
+        if (j->im->k.attend_codes != NULL && j->kv->bits <= 8)
+            j->im->k.attend_codes(j->o, j->q, j->kv, j->q_heads, h0, h1, j->pos0, t0, t1, j->planes,
+                                  scratch);
+        else
+            j->im->k.attend(j->o, j->q, j->kv, j->q_heads, h0, h1, j->pos0, t0, t1, scratch);
         i += h1 - h0;
     }
 }
@@ -416,7 +420,7 @@ static void attend_part(void *ctx, size_t begin, size_t end, unsigned worker)
 static void op_attend(tt_backend *be, float *o, const float *q, const tt_kv_layer *kv,
                       uint32_t q_heads, uint32_t pos0, uint32_t T)
 {
-    attend_job j = {tt_impl_of(be), o, q, kv, q_heads, pos0, T};
+    attend_job j = {tt_impl_of(be), o, q, kv, q_heads, pos0, T, be->prompt ? 1 : 2};
     size_t items = (size_t)((T + ATTEND_ROWS - 1) / ATTEND_ROWS) * q_heads;
     uint64_t keys = pos0 + (T + 1) / 2;
     tt_ops_run(be, items, 1, (uint64_t)T * q_heads * keys * kv->dim * 2, attend_part, &j);

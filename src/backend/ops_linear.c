@@ -4,12 +4,19 @@
 
 enum { PARTS = 64 /* of a list, on the stack */ };
 
+/* Rows of activations: row t is x[t], or x[from[t]]. */
+typedef struct rows_of_x {
+    const float *x;
+    const uint32_t *from; /* may be NULL */
+    size_t ld;
+    uint32_t T, cols;
+} rows_of_x;
+
 typedef struct part {
     const tt_mat *W, *up; /* `up` for silu(W x) * (up x), else NULL */
-    const float *x;
+    rows_of_x x;
     float *y;
-    size_t ldx, ldy;
-    uint32_t T;
+    size_t ldy;
     const int32_t *xq; /* x in whole numbers; NULL: the product takes f32 */
     uint32_t planes;   /* of xq */
 } part;
@@ -25,13 +32,27 @@ static bool is_affine(const tt_mat *W)
     return W->dtype == TT_DTYPE_Q4 || W->dtype == TT_DTYPE_Q8;
 }
 
+static const float *row_of(const rows_of_x *x, uint32_t t)
+{
+    return x->x + (x->from != NULL ? x->from[t] : t) * x->ld;
+}
+
+/* Rows [t, t + n) of x. */
+static rows_of_x some_rows(rows_of_x x, uint32_t t, uint32_t n)
+{
+    if (x.from != NULL)
+        x.from += t;
+    else
+        x.x += t * x.ld;
+    x.T = n;
+    return x;
+}
+
 /* ---- activations in whole numbers ---- */
 
 typedef struct source {
-    const float *x;
-    size_t ldx;
+    rows_of_x x;
     int32_t *xq;
-    uint32_t cols, T;
     tt_dtype weights;
     uint32_t planes;
 } source;
@@ -42,23 +63,34 @@ typedef struct source_list {
     uint32_t n;
 } source_list;
 
+static uint32_t tile_rows(const tt_cpu_impl *im, uint32_t planes)
+{
+    return im->k.dot_tile / planes;
+}
+
+static void quantize_tile(const tt_cpu_impl *im, const source *s, uint32_t t, size_t g0, size_t g1)
+{
+    const float *row[TT_DOT_MOST];
+    uint32_t tile = tile_rows(im, s->planes), n = s->x.T - t < tile ? s->x.T - t : tile;
+    for (uint32_t i = 0; i < n; i++)
+        row[i] = row_of(&s->x, t + i);
+    im->k.quantize(s->xq + t * tt_dot_words(s->x.cols, s->planes), row, n, (uint32_t)g0,
+                   (uint32_t)g1, s->weights, s->planes);
+}
+
 /* Items are the groups of all tiles, tile after tile and source after source. */
 static void quantize_part(void *ctx, size_t begin, size_t end, unsigned worker)
 {
     const source_list *z = ctx;
-    const tt_kernels *k = &z->im->k;
     size_t at = 0;
     for (uint32_t i = 0; i < z->n && at < end; i++) {
         const source *s = &z->s[i];
-        size_t groups = s->cols / TT_GROUP;
-        uint32_t tile = k->dot_tile / s->planes;
-        for (uint32_t t = 0; t < s->T && at < end; t += tile, at += groups) {
-            if (at + groups <= begin)
-                continue;
+        size_t groups = s->x.cols / TT_GROUP;
+        uint32_t tile = tile_rows(z->im, s->planes);
+        for (uint32_t t = 0; t < s->x.T && at < end; t += tile, at += groups) {
             size_t g0 = begin > at ? begin - at : 0, g1 = end - at < groups ? end - at : groups;
-            k->quantize(s->xq + t * tt_dot_words(s->cols, s->planes), s->x + t * s->ldx, s->ldx,
-                        s->cols, (uint32_t)g0, (uint32_t)g1, s->T - t < tile ? s->T - t : tile,
-                        s->weights, s->planes);
+            if (g0 < g1)
+                quantize_tile(z->im, s, t, g0, g1);
         }
     }
 }
@@ -69,9 +101,9 @@ static void quantize(tt_backend *be, const source *s, uint32_t n)
     size_t items = 0;
     uint64_t work = 0;
     for (uint32_t i = 0; i < n; i++) {
-        uint32_t tile = z.im->k.dot_tile / s[i].planes;
-        items += (size_t)((s[i].T + tile - 1) / tile) * (s[i].cols / TT_GROUP);
-        work += (uint64_t)s[i].T * s[i].cols * 8;
+        uint32_t tile = tile_rows(z.im, s[i].planes);
+        items += (size_t)((s[i].x.T + tile - 1) / tile) * (s[i].x.cols / TT_GROUP);
+        work += (uint64_t)s[i].x.T * s[i].x.cols * 8;
     }
     tt_ops_run(be, items, 1, work, quantize_part, &z);
 }
@@ -96,18 +128,19 @@ static uint64_t block_cost(const tt_cpu_impl *im, const part *p)
                                    [TT_DTYPE_Q4] = 5,
                                    [TT_DTYPE_Q8] = 9};
     uint64_t weight =
-        bits[p->W->dtype] * 16u + (uint64_t)p->T * (p->xq != NULL ? 3 * p->planes : 20);
+        bits[p->W->dtype] * 16u + (uint64_t)p->x.T * (p->xq != NULL ? 3 * p->planes : 20);
     return weight * p->W->cols * grain_of(im, p) * (p->up != NULL ? 2 : 1);
 }
 
 static void part_rows(const tt_cpu_impl *im, const part *p, uint32_t r0, uint32_t r1, void *scratch)
 {
+    const rows_of_x *x = &p->x;
     if (p->xq != NULL)
-        im->k.dot(p->y, p->ldy, p->xq, p->W, p->up, r0, r1, p->T, p->planes, scratch);
+        im->k.dot(p->y, p->ldy, p->xq, p->W, p->up, r0, r1, x->T, p->planes, scratch);
     else if (p->up != NULL)
-        im->k.swiglu(p->y, p->ldy, p->x, p->ldx, p->W, p->up, r0, r1, p->T, scratch);
+        im->k.swiglu(p->y, p->ldy, x->x, x->ld, p->W, p->up, r0, r1, x->T, scratch);
     else
-        im->k.matmul(p->y, p->ldy, p->x, p->ldx, p->W, r0, r1, p->T, scratch);
+        im->k.matmul(p->y, p->ldy, x->x, x->ld, p->W, r0, r1, x->T, scratch);
 }
 
 /* Items are units of cost: a block of rows belongs to the piece in which it starts. */
@@ -135,11 +168,10 @@ static void row_piece(void *ctx, size_t begin, size_t end, unsigned worker)
 {
     const part_list *z = ctx;
     part p = *z->p;
-    p.x += begin * p.ldx;
+    p.x = some_rows(p.x, (uint32_t)begin, (uint32_t)(end - begin));
     p.y += begin * p.ldy;
-    p.T = (uint32_t)(end - begin);
     if (p.xq != NULL)
-        p.xq += begin * tt_dot_words(p.W->cols, p.planes);
+        p.xq += begin * tt_dot_words(p.x.cols, p.planes);
     part_rows(z->im, &p, 0, p.W->rows, tt_scratch_of(z->im, worker));
 }
 
@@ -150,41 +182,17 @@ static void multiply(tt_backend *be, const part *p, uint32_t n)
     for (uint32_t i = 0; i < n; i++) {
         uint64_t grain = grain_of(z.im, &p[i]);
         cost += (p[i].W->rows + grain - 1) / grain * block_cost(z.im, &p[i]);
-        work += (uint64_t)p[i].W->rows * p[i].W->cols * p[i].T * (p[i].up != NULL ? 2 : 1);
+        work += (uint64_t)p[i].W->rows * p[i].x.cols * p[i].x.T * (p[i].up != NULL ? 2 : 1);
     }
-    uint32_t grain = n == 1 ? grain_of(z.im, p) : 1,
-             tile = p->xq != NULL ? z.im->k.dot_tile / p->planes : 1;
-    if (n == 1 && p->W->rows < 4 * grain * z.im->threads && p->T >= 4 * tile * z.im->threads)
-        tt_ops_run(be, p->T, tile, work, row_piece, &z);
+    unsigned threads = z.im->threads;
+    uint32_t tile = p->xq != NULL ? tile_rows(z.im, p->planes) : 1;
+    if (n == 1 && p->W->rows < 4 * grain_of(z.im, p) * threads && p->x.T >= 4 * tile * threads)
+        tt_ops_run(be, p->x.T, tile, work, row_piece, &z);
     else
         tt_ops_run(be, (size_t)cost, 1, work, list_piece, &z);
 }
 
 /* ---- lists of any length ---- */
-
-/* Rows of x of `p` that fit `words`. */
-static uint32_t rows_that_fit(const part *p, size_t words)
-{
-    size_t fit = words / tt_dot_words(p->W->cols, p->planes);
-    return fit < p->T ? (uint32_t)fit : p->T;
-}
-
-/* One part, as many rows of x at a time as fit. */
-static void run_long(tt_backend *be, part p)
-{
-    const tt_cpu_impl *im = tt_impl_of(be);
-    uint32_t tile = im->k.dot_tile / p.planes, step = rows_that_fit(&p, TT_DOT_BYTES / 4);
-    step = step > tile && step < p.T ? step / tile * tile : step;
-    for (uint32_t t = 0; t < p.T; t += step) {
-        part now = p;
-        now.x += t * p.ldx, now.y += t * p.ldy;
-        now.T = p.T - t < step ? p.T - t : step;
-        now.xq = im->xq;
-        source s = {now.x, p.ldx, im->xq, p.W->cols, now.T, p.W->dtype, p.planes};
-        quantize(be, &s, 1);
-        multiply(be, &now, 1);
-    }
-}
 
 typedef struct batch {
     part p[PARTS];
@@ -195,49 +203,75 @@ typedef struct batch {
 
 static void flush(tt_backend *be, batch *b)
 {
-    if (b->n > 0) {
+    if (b->sources > 0)
         quantize(be, b->s, b->sources);
+    if (b->n > 0)
         multiply(be, b->p, b->n);
-    }
     b->n = b->sources = 0;
     b->words = 0;
 }
 
-/* The activations of `p`, made already for another part or to be made. */
+static bool same_rows(const rows_of_x *a, const rows_of_x *b)
+{
+    if (a->T != b->T || a->cols != b->cols || a->ld != b->ld)
+        return false;
+    return a->T == 1 ? row_of(a, 0) == row_of(b, 0) : a->x == b->x && a->from == b->from;
+}
+
+/* Activations of `p`: what another part of the batch has, or to be made at im->xq + words. */
 static void add_source(const tt_cpu_impl *im, batch *b, part *p)
 {
     for (uint32_t i = 0; i < b->sources; i++) {
         const source *s = &b->s[i];
-        if (s->x == p->x && s->T == p->T && s->weights == p->W->dtype && s->cols == p->W->cols) {
+        if (s->weights == p->W->dtype && same_rows(&s->x, &p->x)) {
             p->xq = s->xq;
             return;
         }
     }
     int32_t *at = im->xq + b->words;
-    b->s[b->sources++] = (source){p->x, p->ldx, at, p->W->cols, p->T, p->W->dtype, p->planes};
-    b->words += p->T * tt_dot_words(p->W->cols, p->planes);
+    b->s[b->sources++] = (source){p->x, at, p->W->dtype, p->planes};
+    b->words += p->x.T * tt_dot_words(p->x.cols, p->planes);
     p->xq = at;
 }
 
+/* f32 kernels want their rows beside one another. */
+static void gather(const tt_cpu_impl *im, batch *b, part *p)
+{
+    float *at = (float *)im->xq + b->words;
+    for (uint32_t t = 0; t < p->x.T; t++)
+        memcpy(at + (size_t)t * p->x.cols, row_of(&p->x, t), p->x.cols * sizeof *at);
+    b->words += (size_t)p->x.T * p->x.cols;
+    p->x = (rows_of_x){at, NULL, p->x.cols, p->x.T, p->x.cols};
+}
+
+/* Adds a part, cut by rows of x where its activations do not fit at once. */
 static void add_part(tt_backend *be, batch *b, part p)
 {
     const tt_cpu_impl *im = tt_impl_of(be);
-    if (p.T == 0)
-        return;
-    if (im->k.dot != NULL && is_affine(p.W)) {
-        p.planes = be->prompt ? 1 : 2;
-        size_t words = p.T * tt_dot_words(p.W->cols, p.planes), room = TT_DOT_BYTES / 4;
-        if (words > room - b->words)
+    const size_t room = TT_DOT_BYTES / sizeof *im->xq;
+    bool dot = im->k.dot != NULL && is_affine(p.W);
+    uint32_t left = p.x.T, t = 0;
+    p.planes = be->prompt ? 1 : 2;
+    size_t words = dot ? tt_dot_words(p.x.cols, p.planes) : p.x.from != NULL ? p.x.cols : 0;
+    while (left > 0) {
+        part now = p;
+        uint32_t n = left, tile = dot ? tile_rows(im, p.planes) : 1;
+        if (n * words > room - b->words) {
             flush(be, b);
-        if (words > room) {
-            run_long(be, p);
-            return;
+            n = n * words > room ? (uint32_t)(room / words) / tile * tile : n;
         }
-        add_source(im, b, &p);
+        now.x = some_rows(p.x, t, n);
+        now.y += t * p.ldy;
+        if (dot)
+            add_source(im, b, &now);
+        else if (words > 0)
+            gather(im, b, &now);
+        b->p[b->n++] = now;
+        if (b->n == PARTS)
+            flush(be, b);
+        left -= n;
+        t += n;
     }
-    b->p[b->n++] = p;
-    if (b->n == PARTS)
-        flush(be, b);
 }
 
 /* ---- ops ---- */
@@ -252,7 +286,7 @@ static void run_one(tt_backend *be, part p)
 void tt_op_matmul(tt_backend *be, float *y, size_t ldy, const float *x, size_t ldx, const tt_mat *W,
                   uint32_t T)
 {
-    run_one(be, (part){.W = W, .x = x, .y = y, .ldx = ldx, .ldy = ldy, .T = T});
+    run_one(be, (part){.W = W, .x = {x, NULL, ldx, T, W->cols}, .y = y, .ldy = ldy});
 }
 
 void tt_op_matmul_many(tt_backend *be, const tt_product *p, uint32_t n, const float *x, size_t ldx,
@@ -261,42 +295,46 @@ void tt_op_matmul_many(tt_backend *be, const tt_product *p, uint32_t n, const fl
     batch b = {.n = 0};
     for (uint32_t i = 0; i < n; i++)
         add_part(be, &b,
-                 (part){.W = p[i].W, .x = x, .y = p[i].y, .ldx = ldx, .ldy = p[i].W->rows, .T = T});
+                 (part){.W = p[i].W,
+                        .x = {x, NULL, ldx, T, p[i].W->cols},
+                        .y = p[i].y,
+                        .ldy = p[i].W->rows});
     flush(be, &b);
 }
 
 void tt_op_swiglu(tt_backend *be, float *y, const float *x, const tt_mat *Wg, const tt_mat *Wu,
                   uint32_t T)
 {
-    run_one(be,
-            (part){.W = Wg, .up = Wu, .x = x, .y = y, .ldx = Wg->cols, .ldy = Wg->rows, .T = T});
+    run_one(
+        be,
+        (part){.W = Wg, .up = Wu, .x = {x, NULL, Wg->cols, T, Wg->cols}, .y = y, .ldy = Wg->rows});
 }
 
 void tt_op_experts_gate_up(tt_backend *be, const tt_expert_job *jobs, uint32_t n)
 {
     batch b = {.n = 0};
-    for (uint32_t i = 0; i < n; i++)
+    for (uint32_t i = 0; i < n; i++) {
+        const tt_expert_job *e = &jobs[i];
+        uint32_t H = e->gate.cols;
         add_part(be, &b,
-                 (part){.W = &jobs[i].gate,
-                        .up = &jobs[i].up,
-                        .x = jobs[i].x,
-                        .y = jobs[i].m,
-                        .ldx = jobs[i].gate.cols,
-                        .ldy = jobs[i].gate.rows,
-                        .T = jobs[i].n});
+                 (part){.W = &e->gate,
+                        .up = &e->up,
+                        .x = {e->x, e->row, H, e->n, H},
+                        .y = e->m,
+                        .ldy = e->gate.rows});
+    }
     flush(be, &b);
 }
 
 void tt_op_experts_down(tt_backend *be, const tt_expert_job *jobs, uint32_t n)
 {
     batch b = {.n = 0};
-    for (uint32_t i = 0; i < n; i++)
-        add_part(be, &b,
-                 (part){.W = &jobs[i].down,
-                        .x = jobs[i].m,
-                        .y = jobs[i].y,
-                        .ldx = jobs[i].down.cols,
-                        .ldy = jobs[i].down.rows,
-                        .T = jobs[i].n});
+    for (uint32_t i = 0; i < n; i++) {
+        const tt_expert_job *e = &jobs[i];
+        uint32_t F = e->down.cols;
+        add_part(
+            be, &b,
+            (part){.W = &e->down, .x = {e->m, NULL, F, e->n, F}, .y = e->y, .ldy = e->down.rows});
+    }
     flush(be, &b);
 }

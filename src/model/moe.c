@@ -51,7 +51,6 @@ static uint64_t lay_out(tt_moe *m, const tt_arch *a, uint64_t rows, char *base)
     PLACE(job, E);
     PLACE(now, E);
     PLACE(state, E);
-    PLACE(x, G * a->hidden_size);
     PLACE(m, G * a->moe_intermediate);
     PLACE(y, G * a->hidden_size);
 #undef PLACE
@@ -298,22 +297,20 @@ static const tt_expert_lease *lease_of_job(const tt_step *s, const tt_moe *m, ui
     return lease_at(&m->leases, s->prefill ? i : 0);
 }
 
-/* Rows [begin, begin + n) of an expert's, gathered at row `at` of the buffers. Weights are bound
+/* Rows [begin, begin + n) of an expert's, results at row `at` of the buffers. Weights are bound
  * when the bytes are here. */
 static void add_job(tt_moe *m, const tt_step *s, const float *x, uint32_t e, uint32_t begin,
                     uint32_t n, uint32_t at)
 {
     size_t H = s->arch->hidden_size, F = s->arch->moe_intermediate;
     const uint32_t *row = m->row + m->first[e] + begin;
-    m->job[m->n_jobs] = (tt_expert_job){.x = m->x + at * H,
+    m->job[m->n_jobs] = (tt_expert_job){.x = x,
                                         .m = m->m + at * F,
                                         .y = m->y + at * H,
                                         .row = row,
                                         .weight = m->weight + m->first[e] + begin,
                                         .n = n};
     m->state[m->n_jobs++] = NOTHING_DONE;
-    for (uint32_t i = 0; i < n; i++)
-        memcpy(m->x + (at + i) * H, x + row[i] * H, H * sizeof *x);
 }
 
 static bool is_here(const tt_step *s, const tt_moe *m, uint32_t i, tt_expert_part part)

@@ -1,7 +1,8 @@
 /* moe.h: where expert bytes become operands: groups the router's picks by expert, borrows the
  * experts from the cache, runs them and sums in ascending expert id.
  *
- * Owns:      the grouping tables, gathered rows and expert outputs of a step, the leases in use.
+ * Owns:      the grouping tables, inner values and outputs of a batch of experts, the leases in
+ *            use.
  * Not here:  the router and the shared expert (the page), slots and reads (io/), arithmetic
  *            (backend/).
  * Laws:      (1) per row the sum runs in ascending expert id, whatever arrived first: law 4 of
@@ -39,7 +40,7 @@ typedef struct tt_moe_leases {
 typedef struct tt_moe {
     tt_expert_cache *cache;         /* borrowed */
     const tt_expert_layout *layout; /* borrowed from the install */
-    uint32_t rows_max;              /* gathered rows a batch */
+    uint32_t rows_max;              /* rows of experts a batch */
     uint32_t window;                /* experts that prefill has under lease at once */
     /* grouping of a step: picks sorted by (expert, row) */
     uint32_t *first;         /* [E + 1] start of each expert's picks */
@@ -53,7 +54,7 @@ typedef struct tt_moe {
     tt_expert_job *job, *now; /* [most]; those that run at once */
     unsigned char *state;     /* [most] what of a job was done */
     uint32_t n_jobs;
-    float *x, *m, *y; /* [rows_max, H], [rows_max, F], [rows_max, H] */
+    float *m, *y; /* [rows_max, F], [rows_max, H] */
     void *block;
     uint64_t bytes;
 } tt_moe;

@@ -180,7 +180,14 @@ static void dot_ranges(const tt_kernels *k, const tt_mat *W, const tt_mat *U, co
     for (uint32_t i = 0; i < 4; i++) {
         const tt_mat *up = i % 2 != 0 ? U : NULL;
         uint32_t planes = i / 2 + 1;
-        k->quantize(xq, x, cols, cols, 0, cols / TT_GROUP, T, W->dtype, planes);
+        for (uint32_t t = 0, tile = k->dot_tile / planes; t < T; t += tile) {
+            const float *row[TT_DOT_MOST];
+            uint32_t m = T - t < tile ? T - t : tile;
+            for (uint32_t j = 0; j < m; j++)
+                row[j] = x + (t + j) * cols;
+            k->quantize(xq + t * tt_dot_words(cols, planes), row, m, 0, cols / TT_GROUP, W->dtype,
+                        planes);
+        }
         k->dot(whole, rows, xq, W, up, 0, W->rows, T, planes, scratch);
         for (uint32_t a = 0; a <= W->rows; a += 5) {
             memset(cut, 0xff, n * sizeof *cut);

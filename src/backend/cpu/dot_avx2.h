@@ -89,6 +89,13 @@ V_INLINE vi i_dot_spread(vi acc, vi u, const int32_t *s)
     return i_dot(acc, u, i_spread(s));
 }
 
+/* The same, done even when nobody wants it. */
+V_INLINE vi i_dot_always(vi acc, vi u, vi s)
+{
+    __asm__ volatile("%{vex%} vpdpbusd %2, %1, %0" : "+x"(acc) : "x"(u), "x"(s));
+    return acc;
+}
+
 /* bf16 pairs as f32: the lower and the upper one of every lane */
 V_INLINE vf i_bf16_low(vi a)
 {
@@ -97,6 +104,44 @@ V_INLINE vf i_bf16_low(vi a)
 V_INLINE vf i_bf16_high(vi a)
 {
     return _mm256_castsi256_ps(_mm256_and_si256(a, _mm256_set1_epi32((int)0xffff0000u)));
+}
+
+/* Pairs of IEEE halves as f32, likewise */
+V_INLINE vf i_halves_(vi a) /* of the low words, the others zero */
+{
+    vi p = _mm256_permute4x64_epi64(_mm256_packus_epi32(a, a), _MM_SHUFFLE(3, 1, 2, 0));
+    return _mm256_cvtph_ps(_mm256_castsi256_si128(p));
+}
+V_INLINE vf i_f16_low(vi a)
+{
+    return i_halves_(_mm256_and_si256(a, _mm256_set1_epi32(0xffff)));
+}
+V_INLINE vf i_f16_high(vi a)
+{
+    return i_halves_(_mm256_srli_epi32(a, 16));
+}
+
+/* 32 codes of a row as bytes, in the order that i_weave wants: the fours of both halves, one from
+ * each eight. */
+V_INLINE vi i_columns(const uint8_t *p, int bits)
+{
+    const vi fours = _mm256_setr_epi32(0, 2, 4, 6, 1, 3, 5, 7);
+    vi a;
+    if (bits == 8) {
+        a = i_load(p);
+    } else {
+        a = _mm256_cvtepu8_epi16(_mm_loadu_si128((const __m128i *)p));
+        a = _mm256_and_si256(_mm256_or_si256(a, _mm256_slli_epi16(a, 4)), _mm256_set1_epi8(15));
+    }
+    return _mm256_permutevar8x32_epi32(a, fours);
+}
+/* Four rows of 32 bytes become four vectors of 8 columns, a word holding a column of the four. */
+V_INLINE void i_weave(vi c[4])
+{
+    vi a = _mm256_unpacklo_epi8(c[0], c[1]), b = _mm256_unpackhi_epi8(c[0], c[1]);
+    vi d = _mm256_unpacklo_epi8(c[2], c[3]), e = _mm256_unpackhi_epi8(c[2], c[3]);
+    c[0] = _mm256_unpacklo_epi16(a, d), c[1] = _mm256_unpackhi_epi16(a, d);
+    c[2] = _mm256_unpacklo_epi16(b, e), c[3] = _mm256_unpackhi_epi16(b, e);
 }
 
 /* Word j of vector i goes to word i of vector j. */
@@ -122,7 +167,12 @@ V_INLINE void i_exchange(vi w[8])
     }
 }
 
-/* 32 whole numbers of -128..127 as bytes, in order */
+/* The 64 signed bytes of a group, four to a word. */
+typedef struct i_codes {
+    vi v[2];
+} i_codes;
+
+/* 32 whole numbers as bytes, in order */
 V_INLINE vi i_pack_half_(const vf *x)
 {
     vi a = _mm256_packs_epi32(_mm256_cvtps_epi32(x[0]), _mm256_cvtps_epi32(x[1]));
@@ -131,9 +181,9 @@ V_INLINE vi i_pack_half_(const vf *x)
     return _mm256_permutevar8x32_epi32(_mm256_packs_epi16(a, b), order);
 }
 
-/* 64 whole numbers of -128..127 as bytes; `nibbles`: in every eight the even ones before the odd
- * ones, and the fours of even ones before all fours of odd ones. */
-V_INLINE void i_pack_codes(int32_t out[16], const vf x[8], bool nibbles)
+/* From 64 whole numbers of -128..127; `nibbles`: in every eight the even ones before the odd ones,
+ * and the fours of even ones before all fours of odd ones. */
+V_INLINE i_codes i_pack(const vf x[8], bool nibbles)
 {
     vi a = i_pack_half_(x), b = i_pack_half_(x + 4);
     if (nibbles) {
@@ -144,18 +194,59 @@ V_INLINE void i_pack_codes(int32_t out[16], const vf x[8], bool nibbles)
         a = _mm256_permute2x128_si256(p, q, 0x20);
         b = _mm256_permute2x128_si256(p, q, 0x31);
     }
-    i_store(out, a);
-    i_store(out + 8, b);
+    return (i_codes){{a, b}};
 }
 
-/* Sum of the signed bytes of 16 words. */
-V_INLINE int32_t i_sum_codes(const int32_t codes[16])
+V_INLINE int32_t i_sum(i_codes c)
 {
     const vi ones = _mm256_set1_epi8(1);
-    vi s = i_dot(i_dot(i_zero(), ones, i_load(codes)), ones, i_load(codes + 8));
+    vi s = i_dot(i_dot(i_zero(), ones, c.v[0]), ones, c.v[1]);
     __m128i h = _mm_add_epi32(_mm256_castsi256_si128(s), _mm256_extracti128_si256(s, 1));
     h = _mm_add_epi32(h, _mm_shuffle_epi32(h, _MM_SHUFFLE(1, 0, 3, 2)));
     return _mm_cvtsi128_si32(_mm_add_epi32(h, _mm_shuffle_epi32(h, _MM_SHUFFLE(2, 3, 0, 1))));
+}
+
+V_INLINE void i_put(int32_t out[16], i_codes c)
+{
+    i_store(out, c.v[0]);
+    i_store(out + 8, c.v[1]);
+}
+
+/* Word k of column j goes to to[k * step + j], four columns. */
+V_INLINE void i_put4(int32_t *to, size_t step, const i_codes c[4])
+{
+    V_UNROLL
+    for (int h = 0; h < 2; h++) {
+        vi a = _mm256_unpacklo_epi32(c[0].v[h], c[1].v[h]);
+        vi b = _mm256_unpackhi_epi32(c[0].v[h], c[1].v[h]);
+        vi d = _mm256_unpacklo_epi32(c[2].v[h], c[3].v[h]);
+        vi e = _mm256_unpackhi_epi32(c[2].v[h], c[3].v[h]);
+        vi w[4] = {_mm256_unpacklo_epi64(a, d), _mm256_unpackhi_epi64(a, d),
+                   _mm256_unpacklo_epi64(b, e), _mm256_unpackhi_epi64(b, e)};
+        V_UNROLL
+        for (int k = 0; k < 4; k++) { /* words 8 h + k and 8 h + 4 + k */
+            int32_t *at = to + (8 * h + k) * step;
+            _mm_storeu_si128((__m128i *)at, _mm256_castsi256_si128(w[k]));
+            _mm_storeu_si128((__m128i *)(at + 4 * step), _mm256_extracti128_si256(w[k], 1));
+        }
+    }
+}
+
+/* Largest magnitude; more than every finite number when there is a NaN. */
+V_INLINE float i_most(const vf x[8])
+{
+    const vi mask = _mm256_set1_epi32(0x7fffffff);
+    vi top = i_zero();
+    V_UNROLL
+    for (int i = 0; i < 8; i++)
+        top = _mm256_max_epi32(top, _mm256_and_si256(_mm256_castps_si256(x[i]), mask));
+    __m128i h = _mm_max_epi32(_mm256_castsi256_si128(top), _mm256_extracti128_si256(top, 1));
+    h = _mm_max_epi32(h, _mm_shuffle_epi32(h, _MM_SHUFFLE(1, 0, 3, 2)));
+    h = _mm_max_epi32(h, _mm_shuffle_epi32(h, _MM_SHUFFLE(2, 3, 0, 1)));
+    int32_t bits = _mm_cvtsi128_si32(h);
+    float most;
+    __builtin_memcpy(&most, &bits, sizeof most);
+    return bits < 0x7f800000 ? most : __builtin_inff();
 }
 
 #endif

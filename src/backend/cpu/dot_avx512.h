@@ -83,6 +83,13 @@ V_INLINE vi i_dot_spread(vi acc, vi u, const int32_t *s)
     return acc;
 }
 
+/* The same, done even when nobody wants it. */
+V_INLINE vi i_dot_always(vi acc, vi u, vi s)
+{
+    __asm__ volatile("vpdpbusd %2, %1, %0" : "+v"(acc) : "v"(u), "v"(s));
+    return acc;
+}
+
 /* bf16 pairs as f32: the lower and the upper one of every lane */
 V_INLINE vf i_bf16_low(vi a)
 {
@@ -91,6 +98,39 @@ V_INLINE vf i_bf16_low(vi a)
 V_INLINE vf i_bf16_high(vi a)
 {
     return _mm512_castsi512_ps(_mm512_and_si512(a, _mm512_set1_epi32((int)0xffff0000u)));
+}
+
+/* Pairs of IEEE halves as f32, likewise */
+V_INLINE vf i_f16_low(vi a)
+{
+    return _mm512_cvtph_ps(_mm512_cvtepi32_epi16(a));
+}
+V_INLINE vf i_f16_high(vi a)
+{
+    return _mm512_cvtph_ps(_mm512_cvtepi32_epi16(_mm512_srli_epi32(a, 16)));
+}
+
+/* 64 codes of a row as bytes, in the order that i_weave wants: the fours of every quarter, one from
+ * each sixteen. */
+V_INLINE vi i_columns(const uint8_t *p, int bits)
+{
+    const vi fours = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+    vi a;
+    if (bits == 8) {
+        a = i_load(p);
+    } else {
+        a = _mm512_cvtepu8_epi16(_mm256_loadu_si256((const __m256i *)p));
+        a = _mm512_and_si512(_mm512_or_si512(a, _mm512_slli_epi16(a, 4)), _mm512_set1_epi8(15));
+    }
+    return _mm512_permutexvar_epi32(fours, a);
+}
+/* Four rows of 64 bytes become four vectors of 16 columns, a word holding a column of the four. */
+V_INLINE void i_weave(vi c[4])
+{
+    vi a = _mm512_unpacklo_epi8(c[0], c[1]), b = _mm512_unpackhi_epi8(c[0], c[1]);
+    vi d = _mm512_unpacklo_epi8(c[2], c[3]), e = _mm512_unpackhi_epi8(c[2], c[3]);
+    c[0] = _mm512_unpacklo_epi16(a, d), c[1] = _mm512_unpackhi_epi16(a, d);
+    c[2] = _mm512_unpacklo_epi16(b, e), c[3] = _mm512_unpackhi_epi16(b, e);
 }
 
 /* Word j of vector i goes to word i of vector j. */
@@ -122,9 +162,14 @@ V_INLINE void i_exchange(vi w[16])
     }
 }
 
-/* 64 whole numbers of -128..127 as bytes; `nibbles`: in every eight the even ones before the odd
- * ones, and the fours of even ones before all fours of odd ones. */
-V_INLINE void i_pack_codes(int32_t out[16], const vf x[4], bool nibbles)
+/* The 64 signed bytes of a group, four to a word. */
+typedef struct i_codes {
+    vi v[1];
+} i_codes;
+
+/* From 64 whole numbers of -128..127; `nibbles`: in every eight the even ones before the odd ones,
+ * and the fours of even ones before all fours of odd ones. */
+V_INLINE i_codes i_pack(const vf x[4], bool nibbles)
 {
     __m512i all = _mm512_castsi128_si512(_mm512_cvtepi32_epi8(_mm512_cvtps_epi32(x[0])));
     all = _mm512_inserti32x4(all, _mm512_cvtepi32_epi8(_mm512_cvtps_epi32(x[1])), 1);
@@ -136,13 +181,49 @@ V_INLINE void i_pack_codes(int32_t out[16], const vf x[4], bool nibbles)
         all = _mm512_shuffle_epi8(all, _mm512_broadcast_i32x4(part));
         all = _mm512_permutexvar_epi64(halves, all);
     }
-    _mm512_storeu_si512(out, all);
+    return (i_codes){{all}};
 }
 
-/* Sum of the signed bytes of 16 words. */
-V_INLINE int32_t i_sum_codes(const int32_t codes[16])
+V_INLINE int32_t i_sum(i_codes c)
 {
-    return _mm512_reduce_add_epi32(i_dot(i_zero(), _mm512_set1_epi8(1), i_load(codes)));
+    return _mm512_reduce_add_epi32(i_dot(i_zero(), _mm512_set1_epi8(1), c.v[0]));
+}
+
+V_INLINE void i_put(int32_t out[16], i_codes c)
+{
+    i_store(out, c.v[0]);
+}
+
+/* Word k of column j goes to to[k * step + j], four columns. */
+V_INLINE void i_put4(int32_t *to, size_t step, const i_codes c[4])
+{
+    vi a = _mm512_unpacklo_epi32(c[0].v[0], c[1].v[0]),
+       b = _mm512_unpackhi_epi32(c[0].v[0], c[1].v[0]);
+    vi d = _mm512_unpacklo_epi32(c[2].v[0], c[3].v[0]),
+       e = _mm512_unpackhi_epi32(c[2].v[0], c[3].v[0]);
+    vi w[4] = {_mm512_unpacklo_epi64(a, d), _mm512_unpackhi_epi64(a, d),
+               _mm512_unpacklo_epi64(b, e), _mm512_unpackhi_epi64(b, e)};
+    V_UNROLL
+    for (int k = 0; k < 4; k++) { /* word 4 q + k in quarter q */
+        _mm_storeu_si128((__m128i *)(to + k * step), _mm512_castsi512_si128(w[k]));
+        _mm_storeu_si128((__m128i *)(to + (4 + k) * step), _mm512_extracti32x4_epi32(w[k], 1));
+        _mm_storeu_si128((__m128i *)(to + (8 + k) * step), _mm512_extracti32x4_epi32(w[k], 2));
+        _mm_storeu_si128((__m128i *)(to + (12 + k) * step), _mm512_extracti32x4_epi32(w[k], 3));
+    }
+}
+
+/* Largest magnitude; more than every finite number when there is a NaN. */
+V_INLINE float i_most(const vf x[4])
+{
+    const vi mask = _mm512_set1_epi32(0x7fffffff);
+    vi top = i_zero();
+    V_UNROLL
+    for (int i = 0; i < 4; i++)
+        top = _mm512_max_epi32(top, _mm512_and_si512(_mm512_castps_si512(x[i]), mask));
+    int32_t bits = _mm512_reduce_max_epi32(top);
+    float most;
+    __builtin_memcpy(&most, &bits, sizeof most);
+    return bits < 0x7f800000 ? most : __builtin_inff();
 }
 
 #endif

@@ -8,7 +8,11 @@
 
 #include "backend/cpu/vec_math.inc"
 
+#include "backend/cpu/vec_softmax.inc"
+
 #include "backend/cpu/vec_dot.inc"
+
+#include "backend/cpu/vec_attend_dot.inc"
 
 void tt_avx512vnni_fill(tt_kernels *k)
 {
@@ -16,4 +20,6 @@ void tt_avx512vnni_fill(tt_kernels *k)
     k->dot_tile = DT;
     k->quantize = vec_quantize;
     k->dot = vec_dot;
+    k->attend_codes = vec_attend_codes;
+    k->peak_dot = vec_peak_dot;
 }
