@@ -11,13 +11,14 @@
 # maps its file, without repacking unless --repack. A run that is killed, fails or takes longer than
 # --timeout seconds has no answer and counts as 0.
 #
-# --runs takes a line a run; --csv takes two lines a cap (ours, peer) in the form of docs/bench.md.
-# Needs root, cgroup v1, jq, node, and `make -C lab/peers && npm --prefix lab/peers install`.
+# Lines of single runs go to --runs, else to standard output; --csv takes two lines a cap (ours, peer)
+# in the form of docs/bench.md.
+# Needs root, cgroup v1, jq, node, and `make -C lab/peers`, and `npm install` in lab/peers.
 set -eu
 export LC_ALL=C.UTF-8
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 bench=build/bin/TinyTitanBench model='' gguf='' caps='8G 6G 4G' rounds=3 tokens=16 warm=16
-context=8192 limit=900 preload=$PWD/build/lab/no_repack.so machine=$(hostname) csv='' runs=/dev/stdout
+context=8192 limit=900 preload=$PWD/build/lab/no_repack.so machine=$(hostname) csv='' runs=''
 while [ $# -gt 0 ]; do
     case $1 in
     --model) model=$2 ;;
@@ -39,6 +40,7 @@ while [ $# -gt 0 ]; do
 done
 if [ -z "$model" ] || [ -z "$gguf" ]; then echo "compare.sh: --model and --gguf are needed" >&2; exit 2; fi
 [ -z "$preload" ] || [ -e "$preload" ] || { echo "compare.sh: make -C lab/peers first" >&2; exit 2; }
+if [ -n "$runs" ]; then exec 3>>"$runs"; else exec 3>&1; fi
 memory=/sys/fs/cgroup/memory/tinytitan-peers.$$
 mkdir "$memory"
 work=$(mktemp -d)
@@ -79,7 +81,7 @@ line() { # round cap who
     else
         tail -n 1 "$work/err" >&2
     fi
-    echo "$1,$2,$3,$rate,$ended,$max,$fail" | tee -a "$work/runs" >>"$runs"
+    echo "$1,$2,$3,$rate,$ended,$max,$fail" | tee -a "$work/runs" >&3
 }
 
 ours() { # round cap bytes
@@ -95,7 +97,7 @@ peer() { # round cap bytes
     line "$1" "$2" peer
 }
 
-echo 'round,cap,who,tokens_per_second,ended,cgroup_max,cgroup_failcnt' >>"$runs"
+echo 'round,cap,who,tokens_per_second,ended,cgroup_max,cgroup_failcnt' >&3
 for round in $(seq "$rounds"); do
     for cap in $caps; do
         bytes=$(numfmt --from=iec "$cap")
