@@ -52,7 +52,7 @@ int bench_synth(int argc, char **argv)
 {
     bench_options bo = {0};
     synth_options o = {.locality = 1, .seed = 1};
-    int preset = -1, bits = 0, table = -1, form = 0;
+    int preset = 0, bits = 0, table = -1, form = 0;
     tt_arg table_of[] = {
         TT_OPT_HEADING("Synth:"),
         TT_OPT_ENUM("preset", &preset, synth_presets, "geometry to write (required)",

@@ -15,8 +15,6 @@
 #define EMBED_SCALE_4 0.5f
 #define EMBED_SCALE_8 0.03125f
 
-#define MOST_COLS 65536u
-
 static float embed_scale(uint32_t bits)
 {
     return bits == 4 ? EMBED_SCALE_4 : EMBED_SCALE_8;
@@ -29,22 +27,27 @@ static float embed_bias(uint32_t bits)
 
 /* ---- rows as numbers ---- */
 
+static uint64_t number_cols(const synth_tensor *t)
+{
+    return t->cols > 0 ? t->cols : 1;
+}
+
 static void embed_row(const synth_model *m, const synth_tensor *t, uint64_t row, float *out)
 {
     uint64_t state = synth_seed(t->seed, row, 0);
     uint32_t cluster = bench_locality_cluster(m->chain, (uint32_t)row);
     const float *c = m->clusters + (size_t)cluster * t->cols;
-    for (uint64_t i = 0; i < t->cols; i += 4) {
-        uint64_t bits = synth_draw(&state);
-        for (unsigned j = 0; j < 4; j++, bits >>= 16)
-            out[i + j] = CLUSTER_PART * c[i + j] + TOKEN_PART * synth_spread(bits & 0xffff);
+    uint64_t bits = 0;
+    for (uint64_t i = 0; i < number_cols(t); i++) {
+        bits = i % 4 == 0 ? synth_draw(&state) : bits >> 16;
+        out[i] = CLUSTER_PART * c[i] + TOKEN_PART * synth_spread(bits & 0xffff);
     }
 }
 
 /* The logit of an embedding is its cluster's pull and a normal number of the token. */
 static void router_row(const synth_model *m, const synth_tensor *t, uint64_t e, float *out)
 {
-    uint32_t H = (uint32_t)t->cols, C = m->lo.clusters, E = m->arch.n_experts;
+    uint32_t H = (uint32_t)number_cols(t), C = m->lo.clusters, E = m->arch.n_experts;
     uint64_t state = synth_seed(t->seed, e, 0);
     for (uint32_t i = 0; i < H; i++)
         out[i] = synth_unit_spread(&state);
@@ -62,7 +65,7 @@ static void router_row(const synth_model *m, const synth_tensor *t, uint64_t e, 
 
 static void number_row(const synth_model *m, const synth_tensor *t, uint64_t row, float *out)
 {
-    uint64_t n = t->cols > 0 ? t->cols : 1, state = synth_seed(t->seed, row, 0);
+    uint64_t n = number_cols(t), state = synth_seed(t->seed, row, 0);
     if (t->kind == SYNTH_EMBED)
         embed_row(m, t, row, out);
     else if (t->kind == SYNTH_ROUTER)
@@ -100,7 +103,7 @@ static void embed_words(const float *v, uint32_t bits, uint64_t n, unsigned char
 static void store_row(const synth_model *m, const synth_tensor *t, tt_dtype dtype, uint64_t row,
                       unsigned char *out)
 {
-    float v[MOST_COLS];
+    float v[TT_MAX_HIDDEN];
     uint32_t bits = tt_dtype_bits(dtype);
     if (bits > 0 && t->kind == SYNTH_RANDOM) {
         random_words(t, bits, row, out);
@@ -111,7 +114,7 @@ static void store_row(const synth_model *m, const synth_tensor *t, tt_dtype dtyp
         embed_words(v, bits, t->cols, out);
         return;
     }
-    for (uint64_t i = 0; i < (t->cols > 0 ? t->cols : 1); i++) {
+    for (uint64_t i = 0; i < number_cols(t); i++) {
         uint16_t x = tt_f32_to_bf16(v[i]);
         out[2 * i] = (unsigned char)x;
         out[2 * i + 1] = (unsigned char)(x >> 8);
@@ -122,7 +125,7 @@ void synth_rows(const synth_model *m, const synth_tensor *t, tt_dtype dtype, uin
                 uint64_t n, void *words)
 {
     uint32_t bits = tt_dtype_bits(dtype);
-    uint64_t cols = t->cols > 0 ? t->cols : 1;
+    uint64_t cols = number_cols(t);
     uint64_t bytes = bits > 0 ? tt_quant_row_words_bytes(bits, cols) : 2 * cols;
     for (uint64_t i = 0; i < n; i++)
         store_row(m, t, dtype, row0 + i, (unsigned char *)words + i * bytes);

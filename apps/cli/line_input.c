@@ -1,12 +1,14 @@
 #include "cli/line_input.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <histedit.h>
 #include <langinfo.h>
 #include <locale.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <wchar.h>
@@ -72,6 +74,45 @@ static void open_history(tt_line_input *in)
     history(in->history, &ev, H_LOAD, in->history_file);
 }
 
+/* Writes a history to the file: whole under another name first, unless the file is something that a
+ * user has put there instead, such as a link. */
+static void save(History *h, const char *file)
+{
+    char tmp[TT_MAX_PATH + 32];
+    struct stat sb;
+    HistEvent ev;
+    if (lstat(file, &sb) == 0 && !S_ISREG(sb.st_mode)) {
+        history(h, &ev, H_SAVE, file);
+        return;
+    }
+    snprintf(tmp, sizeof tmp, "%s.tmp.%ld", file, (long)getpid());
+    if (history(h, &ev, H_SAVE, tmp) < 0 || rename(tmp, file) != 0)
+        unlink(tmp);
+}
+
+/* Puts a line behind those that are in the file by now: other dialogues have written theirs. */
+static void add_to_file(const char *file, const char *line)
+{
+    char dir[TT_MAX_PATH];
+    HistEvent ev;
+    History *all = history_init();
+    if (all == NULL)
+        return;
+    snprintf(dir, sizeof dir, "%.*s", (int)(strrchr(file, '/') - file), file);
+    /* Where there are no locks two lines at once may lose one. */
+    int lock = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (lock >= 0)
+        (void)!flock(lock, LOCK_EX);
+    history(all, &ev, H_SETSIZE, HISTORY_LINES);
+    history(all, &ev, H_SETUNIQUE, 1);
+    history(all, &ev, H_LOAD, file);
+    history(all, &ev, H_ENTER, line);
+    save(all, file);
+    if (lock >= 0)
+        close(lock);
+    history_end(all);
+}
+
 /* Saved line by line: a killed program loses nothing. */
 static void remember(tt_line_input *in, const char *line)
 {
@@ -80,7 +121,7 @@ static void remember(tt_line_input *in, const char *line)
         return;
     history(in->history, &ev, H_ENTER, line);
     if (in->history_file[0] != '\0')
-        history(in->history, &ev, H_SAVE, in->history_file);
+        add_to_file(in->history_file, line);
 }
 
 /* ---- edited lines ---- */

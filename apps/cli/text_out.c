@@ -3,18 +3,22 @@
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/args.h"
+#include "base/limits.h"
+#include "cli/controls.h"
 
 #define NAME "TinyTitanCLI"
 
 static struct {
     bool quiet, out_terminal, err_terminal;
-    bool mid_line; /* standard output stands inside a line */
-    bool progress; /* a progress line stands on the terminal */
-    int failed;    /* errno of the write that failed */
+    bool mid_line;        /* standard output stands inside a line */
+    bool progress;        /* a progress line stands on the terminal */
+    int failed;           /* errno of the write that failed */
+    tt_controls controls; /* of standard output */
 } out;
 
 void tt_out_init(bool quiet)
@@ -24,6 +28,20 @@ void tt_out_init(bool quiet)
     out.err_terminal = isatty(STDERR_FILENO) == 1;
 }
 
+/* As a terminal may show it; false when it was not written. */
+static bool write_shown(FILE *to, tt_controls *controls, const char *text, size_t len)
+{
+    tt_buf b;
+    tt_buf_init(&b, 4 * TT_GIB);
+    tt_controls_show(controls, text, len, &b);
+    bool ok = tt_buf_status(&b, NULL) == TT_OK;
+    if (!ok)
+        errno = ENOMEM;
+    ok = ok && (b.len == 0 || fwrite(b.data, 1, b.len, to) == b.len);
+    tt_buf_free(&b);
+    return ok;
+}
+
 bool tt_out_text(const char *text, size_t len)
 {
     if (out.failed != 0)
@@ -31,7 +49,9 @@ bool tt_out_text(const char *text, size_t len)
     if (len == 0)
         return true;
     tt_out_progress_end();
-    if (fwrite(text, 1, len, stdout) != len || fflush(stdout) != 0) {
+    bool ok = out.out_terminal ? write_shown(stdout, &out.controls, text, len)
+                               : fwrite(text, 1, len, stdout) == len;
+    if (!ok || fflush(stdout) != 0) {
         out.failed = errno != 0 ? errno : EIO;
         return false;
     }
@@ -72,17 +92,28 @@ static void begin_error_line(void)
         (void)tt_out_end_line();
 }
 
+/* Messages quote files, templates and models. */
+static void put_error(const char *text)
+{
+    tt_controls none = {0};
+    if (!out.err_terminal || !write_shown(stderr, &none, text, strlen(text)))
+        fputs(text, stderr);
+}
+
 void tt_out_notice(const char *fmt, ...)
 {
+    char *text = NULL;
     if (out.quiet)
         return;
     begin_error_line();
     va_list ap;
     va_start(ap, fmt);
-    fputs(NAME ": ", stderr);
-    vfprintf(stderr, fmt, ap);
-    fputc('\n', stderr);
+    int n = vasprintf(&text, fmt, ap);
     va_end(ap);
+    fputs(NAME ": ", stderr);
+    put_error(n >= 0 ? text : fmt);
+    fputc('\n', stderr);
+    free(n >= 0 ? text : NULL);
 }
 
 void tt_out_report(const char *text)
@@ -90,7 +121,7 @@ void tt_out_report(const char *text)
     if (out.quiet)
         return;
     begin_error_line();
-    fputs(text, stderr);
+    put_error(text);
 }
 
 /* What the library calls options, in the user's words. */
@@ -108,11 +139,14 @@ void tt_out_error(const tt_error *err)
     tt_args_translate(names, &e);
     begin_error_line();
     fputs(NAME ": ", stderr);
-    if (e.file[0] != '\0' && strstr(e.message, e.file) == NULL)
-        fprintf(stderr, "%s: ", e.file);
+    if (e.file[0] != '\0' && strstr(e.message, e.file) == NULL) {
+        put_error(e.file);
+        fputs(": ", stderr);
+    }
     if (e.file[0] != '\0' && e.offset >= 0)
         fprintf(stderr, "byte %lld: ", (long long)e.offset);
-    fprintf(stderr, "%s\n", e.message[0] != '\0' ? e.message : tt_status_text(e.status));
+    put_error(e.message[0] != '\0' ? e.message : tt_status_text(e.status));
+    fputc('\n', stderr);
 }
 
 void tt_out_progress(const char *fmt, ...)

@@ -3,7 +3,8 @@
  * Owns:      the state of both streams: closed, at the start of a line, a progress line standing.
  * Not here:  the wording of reports (report.c).
  * Laws:      (1) text is flushed piece by piece;  (2) once standard output cannot be written
- * nothing more is tried;  (3) progress is shown on a terminal only and leaves no trace.
+ * nothing more is tried;  (3) progress is shown on a terminal only and leaves no trace;  (4)
+ * control characters of text reach files and pipes byte for byte, and no terminal.
  * Threads:   one.
  */
 #ifndef TT_CLI_TEXT_OUT_H

@@ -8,7 +8,7 @@
 # (blkio.throttle of cgroup v1). --capped puts memory.limit_in_bytes at the budget, where
 # memory.failcnt must stay 0; without it the group has no limit and memory.max_usage_in_bytes, page
 # cache included, must stay at or under the budget. Before each run the page cache is dropped. Each
-# run is one line: round, budget, slots, tokens/s, hit rate, A, E and R of docs/bench.md, the bound
+# run is one line (of several repeats the last): round, budget, slots, tokens/s, hit rate, A, E and R of docs/bench.md, the bound
 # that they give, the cgroup's figures. Needs root and cgroup v1.
 set -eu
 export LC_ALL=C.UTF-8
@@ -60,7 +60,7 @@ one() { # round budget
     tail -n 1 "$out" | jq -r --arg round "$1" --arg budget "$2" \
         --arg max "$(cat "$memory/memory.max_usage_in_bytes")" \
         --arg fail "$(cat "$memory/memory.failcnt")" '
-        .run_details[0] as $d
+        .run_details[-1] as $d
         | [$round, $budget, .expert_slots, $d.tokens_per_second, $d.expert_hit_rate,
            $d.outside_moe_seconds_per_token, $d.moe_seconds_per_token, $d.wait_seconds_per_token,
            $d.bytes_disk / .tokens, $d.bytes_page_cache / .tokens, $d.disk_bytes_per_second,

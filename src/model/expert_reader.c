@@ -70,7 +70,9 @@ tt_status tt_expert_reader_open(const tt_install *in, const tt_model_options *o,
         tt_reader_close(&r);
         TT_TRY(tt_reader_open(paths, plan->n_moe_layers, &ro, &r, err));
     }
-    snprintf(plan->reader, sizeof plan->reader, "%s%s", r->describe, measured);
+    /* What does not fit is left out. */
+    if (snprintf(plan->reader, sizeof plan->reader, "%s%s", r->describe, measured) < 0)
+        plan->reader[0] = '\0';
     *known = p;
     *out = r;
     return TT_OK;

@@ -79,7 +79,7 @@ static void the_past_follows_from_its_seed(void **state)
     for (unsigned i = 0; i < 4; i++) {
         tt_model *m = open_model(widths[i]);
         size_t n = m->arch.vocab_size, bytes = n * sizeof(float);
-        float *a = malloc(bytes), *b = malloc(bytes);
+        float *a = calloc(n, sizeof *a), *b = calloc(n, sizeof *b);
         logits_after(m, 200, 1, a);
         logits_after(m, 200, 1, b);
         assert_memory_equal(a, b, bytes);

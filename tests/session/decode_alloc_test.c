@@ -24,13 +24,13 @@
 static _Atomic bool armed;
 static _Atomic unsigned calls;
 
+#if COUNTED
 static void count(void)
 {
     if (atomic_load(&armed))
         atomic_fetch_add(&calls, 1);
 }
 
-#if COUNTED
 /* These stand before libc's own for every caller in the process. */
 void *__libc_malloc(size_t n);
 void *__libc_calloc(size_t n, size_t size);

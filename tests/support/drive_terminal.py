@@ -1,5 +1,5 @@
-"""Talks to TinyTitanCLI --interactive over a pseudo-terminal. Arguments: program, install,
-and an install whose answers never end."""
+"""Talks to TinyTitanCLI over a pseudo-terminal. Arguments: program, install, an install whose answers
+never end, and one that says "\\x1b[31m\\x9b" for " Par"."""
 import os
 import pty
 import select
@@ -57,7 +57,7 @@ def dialogue(program, model, **env):
     return t
 
 
-program, model, endless = sys.argv[1:]
+program, model, endless, painted = sys.argv[1:]
 
 # Editing: a slip is taken back, Ctrl-A and text in front, a character of several bytes removed.
 t = dialogue(program, model)
@@ -93,6 +93,29 @@ t.expect("The capital of Japan is Tokyo.")
 t.expect("> ")
 t.type("/exit\r")
 assert t.end() == 0
+
+# Two dialogues at once: the file keeps the lines of both.
+a, b = dialogue(program, model), dialogue(program, model)
+for t, text in ((a, "one"), (b, "two"), (a, "three"), (b, "four")):
+    t.type("/system %s\r" % text)
+    t.expect("/system %s\r\n" % text)
+    t.expect("> ")
+for t in (a, b):
+    t.type("\x04")
+    assert t.end() == 0
+lines = open(history, encoding="utf-8").read()
+for text in ("What", "one", "two", "three", "four"):
+    assert text in lines, (text, lines)
+assert os.listdir(os.path.dirname(history)) == ["history"]
+
+# Control characters of a model are shown, not obeyed; so are those of a message.
+t = Terminal(program, "--model", painted, "--raw", "--prompt", "The capital of France is",
+             "--temperature", "0", "--max-new", "1", "--quiet")
+assert t.end() == 0
+assert t.all == "^[[31m\ufffd\r\n".encode(), t.all
+t = Terminal(program, "--model", "/no\x1b[31mwhere", "--prompt", "x")
+assert t.end() == 1
+assert b"/no^[[31mwhere" in t.all and b"\x1b" not in t.all, t.all
 
 # SIGTERM at the prompt: it is told, and the terminal is as the shell had it.
 t = dialogue(program, model)
