@@ -50,16 +50,19 @@ ALL_LDFLAGS := $(LDFLAGS) $(SAN)
 UNAME_M := $(shell uname -m)
 ISA_avx2   := -mavx2 -mfma -mf16c
 ISA_avx512 := $(ISA_avx2) -mavx512f -mavx512bw -mavx512vl -mavx512dq
-ISA_vnni   := $(ISA_avx512) -mavx512vnni
-isa_of = $(if $(filter %avx2.c,$(1)),$(ISA_avx2))$(if $(filter %avx512.c,$(1)),$(ISA_avx512))$(if $(filter %vnni.c,$(1)),$(ISA_vnni))
+ISA_avxvnni := $(ISA_avx2) -mavxvnni
+ISA_avx512vnni := $(ISA_avx512) -mavx512vnni
+ISA_amx    := $(ISA_avx512vnni) -mamx-tile -mamx-int8
+ISA_LEVELS := avx2 avx512 avxvnni avx512vnni amx
+isa_of = $(strip $(foreach l,$(ISA_LEVELS),$(if $(filter %_$(l).c,$(1)),$(ISA_$(l)))))
 # Fuzzers feed parsers, not kernels: instrumented for them, a kernel file takes a minute to compile.
-san_of = $(if $(and $(FUZZING),$(filter %avx2.c %avx512.c %vnni.c,$(1))),,$(SAN))
+san_of = $(if $(and $(FUZZING),$(call isa_of,$(1))),,$(SAN))
 
 # ---- what there is ----
 
 LIB_SRC := $(sort $(shell find src -name '*.c'))
 ifneq ($(UNAME_M),x86_64)
-LIB_SRC := $(filter-out %avx2.c %avx512.c %vnni.c,$(LIB_SRC))
+LIB_SRC := $(filter-out $(foreach l,$(ISA_LEVELS),%_$(l).c),$(LIB_SRC))
 endif
 LIB_OBJ := $(LIB_SRC:%.c=$(BUILD)/obj/%.o)
 
@@ -121,7 +124,7 @@ help:
 
 # Changes when compiler or flags change, and everything is built again then.
 STAMP := $(BUILD)/flags
-STAMP_TEXT := $(CC) $(ALL_CFLAGS) $(SAN) $(ISA_vnni) $(ALL_LDFLAGS) $(LIBS)
+STAMP_TEXT := $(CC) $(ALL_CFLAGS) $(SAN) $(ISA_amx) $(ALL_LDFLAGS) $(LIBS)
 $(STAMP): FORCE
 	@pkg-config --exists $(PKGS) libedit || { echo 'Libraries are missing. Run: tools/install-deps' >&2; exit 1; }
 	@mkdir -p $(@D)

@@ -8,7 +8,7 @@
 
 uint64_t tt_backend_cost(unsigned threads, const tt_backend_limits *limits)
 {
-    return (uint64_t)threads * tt_scratch_bytes(limits);
+    return (uint64_t)threads * tt_scratch_bytes(limits) + TT_DOT_BYTES;
 }
 
 static tt_status check_limits(const tt_backend_limits *lim, tt_error *err)
@@ -63,8 +63,9 @@ tt_status tt_backend_create(const char *name, const char *level, unsigned thread
     impl->scratch_bytes = tt_scratch_bytes(limits);
     tt_status st;
     TT_GOTO(tt_pool_create(threads, &be->pool, err), done);
-    impl->total_bytes = threads * impl->scratch_bytes;
+    impl->total_bytes = threads * impl->scratch_bytes + TT_DOT_BYTES;
     TT_GOTO(tt_mem_alloc(impl->total_bytes, "kernel scratch", (void **)&impl->scratch, err), done);
+    impl->xq = (int32_t *)(void *)(impl->scratch + threads * impl->scratch_bytes);
     *out = be;
     return TT_OK;
 done:

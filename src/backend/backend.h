@@ -6,7 +6,8 @@
  *            inputs unless said;  (2) ref/ is the definition of every op; every level is proved
  *            against it;  (3) row t of a result depends on row t of the inputs alone and is the
  *            same bytes for every T, thread count and cut of the work, with one exception:
- *            delta_chunked, whose chunks start at absolute multiples of 64;  (4) sums over a
+ *            delta_chunked, whose chunks start at absolute multiples of 64 (`prompt` below says
+ *            which of two roundings a step takes, whatever its T);  (4) sums over a
  *            weight row run in one fixed order per level;  (5) no op allocates;  (6) ops do not
  *            fail: what they need is checked when the backend and the model are made.
  * Threads:   one caller; the backend's pool works inside each op.
@@ -59,6 +60,12 @@ typedef struct tt_delta_shape {
 
 typedef enum tt_gate_act { TT_GATE_SILU, TT_GATE_SIGMOID } tt_gate_act;
 
+/* One of several products of the same x: y[t * W.rows + r] */
+typedef struct tt_product {
+    float *y;
+    const tt_mat *W;
+} tt_product;
+
 /* One expert applied to n rows: m[n,F] = silu(gate x) * (up x), y[n,H] = down m. The reduction adds
  * weight[i] * y[i] to row[i]. */
 typedef struct tt_expert_job {
@@ -81,6 +88,9 @@ typedef struct tt_ops {
     /* y[t * ldy + r] = sum_c W[r,c] x[t * ldx + c] */
     void (*matmul)(tt_backend *be, float *y, size_t ldy, const float *x, size_t ldx,
                    const tt_mat *W, uint32_t T);
+    /* n products of one x, whose weights are read in one pass */
+    void (*matmul_many)(tt_backend *be, const tt_product *p, uint32_t n, const float *x, size_t ldx,
+                        uint32_t T);
     /* y[T,F] = silu(Wg x) * (Wu x), contiguous rows. 3.8 */
     void (*swiglu)(tt_backend *be, float *y, const float *x, const tt_mat *Wg, const tt_mat *Wu,
                    uint32_t T);
@@ -151,8 +161,11 @@ struct tt_backend {
     const tt_ops *ops;
     tt_pool *pool;
     const char *name;  /* "cpu" or "ref" */
-    const char *level; /* "ref", "avx2", "avx512" */
+    const char *level; /* a name of tt_cpu_level_at */
     void *impl;        /* private to the implementation */
+    /* Set before the ops of a step: they work on a prompt, and a level may round the activations of
+     * quantized products to 8 bits of the largest of 64; otherwise to no less than 15. */
+    bool prompt;
 };
 
 /* What the largest step will need; scratch is taken at create from these. */
@@ -172,5 +185,7 @@ void tt_backend_close(tt_backend **be);
 uint64_t tt_backend_cost(unsigned threads, const tt_backend_limits *limits);
 /* Level i of those this machine can run, lowest first ("ref" is 0); NULL past the end. */
 const char *tt_cpu_level_at(unsigned i);
+/* The same of all that this build has. */
+const char *tt_cpu_level_known(unsigned i);
 
 #endif

@@ -65,6 +65,16 @@ typedef struct tt_kernels {
     void (*sigmoid_gate)(float *o, const float *r, size_t head_stride, uint32_t heads,
                          uint32_t dim);
 
+    /* Products in whole numbers (below); NULL at levels that have none. */
+    uint32_t dot_grain; /* rows of a panel: cuts of W at its multiples cost nothing */
+    uint32_t dot_tile;  /* columns of a tile, rows of x times planes */
+    /* groups [g0, g1) of T rows of x, for weights of one type */
+    void (*quantize)(int32_t *xq, const float *x, size_t ldx, uint32_t cols, uint32_t g0,
+                     uint32_t g1, uint32_t T, tt_dtype weights, uint32_t planes);
+    /* rows r of [r0, r1) of an affine W: y[t * ldy + r], or silu of it times the product of `up` */
+    void (*dot)(float *y, size_t ldy, const int32_t *xq, const tt_mat *W, const tt_mat *up,
+                uint32_t r0, uint32_t r1, uint32_t T, uint32_t planes, void *scratch);
+
     /* one row */
     void (*route)(uint32_t *ids, float *weights, const float *logits, uint32_t E, uint32_t K);
     /* one row of H */
@@ -75,6 +85,8 @@ void tt_ref_fill(tt_kernels *k);
 #if defined(__x86_64__)
 void tt_avx2_fill(tt_kernels *k);
 void tt_avx512_fill(tt_kernels *k);
+void tt_avxvnni_fill(tt_kernels *k);
+void tt_avx512vnni_fill(tt_kernels *k);
 #endif
 
 /* Fills `k` with a level of this machine: NULL or "auto" is the best one. */
@@ -82,6 +94,32 @@ TT_MUST_CHECK tt_status tt_cpu_kernels(const char *level, tt_kernels *k, tt_erro
 
 /* The drivers, one table for every level. */
 extern const tt_ops tt_cpu_ops;
+
+/* ---- activations in whole numbers ----
+ *
+ * Every group of 64 values of a row of x is rounded to whole numbers. With one plane: number = x *
+ * 127 / max|x|, to even; scale = max|x| / 127. With two: the same with 127 * 256, and number = 256
+ * * high + low, high = floor((number + 128) / 256). sum = scale * (sum of the numbers). A group
+ * that holds NaN or Inf has scale and sum NaN, one below TT_DOT_LEAST is zero. A result is one
+ * chain over the groups, ascending: y = fma(dot of the numbers, scale of w * scale of x, y);  y =
+ * fma(bias of w, sum of x, y) Two planes cost little where weights come from memory and lose next
+ * to nothing; one halves the work of prompts.
+ *
+ * T rows of x stand in tiles of dot_tile / planes (the last one has what is left). A tile of n rows
+ * is, for every group, 16 words of four codes, [16][n][planes], then [n] scales and [n] sums. Words
+ * hold columns in ascending order for Q8; for Q4 words 0..7 hold the even columns and 8..15 the odd
+ * ones, as they fall out of the bytes of the weights. */
+#define TT_DOT_LEAST 1e-30f     /* the levels over it are finite, and nothing is lost */
+#define TT_DOT_BYTES (3u << 19) /* of activations at a time: they stay in the second cache */
+
+static inline size_t tt_dot_words(uint32_t cols, uint32_t planes) /* of a row */
+{
+    return (size_t)(cols / TT_GROUP) * (TT_GROUP / 4 * planes + 2);
+}
+
+/* The definition: one row as a tile of its own, and one row of W times it. */
+void tt_ref_quantize(int32_t *xq, const float *x, uint32_t cols, tt_dtype weights, uint32_t planes);
+float tt_ref_dot(const int32_t *xq, const tt_mat *W, uint32_t row, uint32_t planes);
 
 /* ---- scratch of one worker ---- */
 
@@ -93,6 +131,12 @@ extern const tt_ops tt_cpu_ops;
 #define TT_LINEAR_SCRATCH                                                                          \
     ((size_t)TT_LINEAR_ROWS * TT_LINEAR_COLS * 4 + (size_t)TT_LINEAR_ROWS * TT_LINEAR_BATCH * 64)
 
+#define TT_DOT_GROUPS 64u /* of a panel of 32 rows that is decoded at a time */
+/* The panel, and the sums of its rows with those of x that are at hand when it is one of several.
+ */
+#define TT_DOT_PANEL   ((size_t)TT_DOT_GROUPS * (TT_GROUP / 4 + 2) * 32 * 4)
+#define TT_DOT_SCRATCH (TT_DOT_PANEL + TT_DOT_BYTES / (TT_DOT_GROUPS * 72) * 128 + 8192)
+
 static inline size_t tt_scratch_bytes(const tt_backend_limits *lim)
 {
     /* delta_chunked of the reference, the larger one: K K', Q K' and a row of V', U, W in double */
@@ -100,8 +144,9 @@ static inline size_t tt_scratch_bytes(const tt_backend_limits *lim)
     size_t delta =
         sizeof(double) *
         (2 * C * C + C * (2 * (size_t)lim->delta.value_dim + (size_t)lim->delta.key_dim));
-    size_t most =
-        lim->delta.value_heads > 0 && delta > TT_LINEAR_SCRATCH ? delta : TT_LINEAR_SCRATCH;
+    size_t most = TT_DOT_SCRATCH > TT_LINEAR_SCRATCH ? TT_DOT_SCRATCH : TT_LINEAR_SCRATCH;
+    if (lim->delta.value_heads > 0 && delta > most)
+        most = delta;
     return (most + 127) / 128 * 128;
 }
 
@@ -111,6 +156,7 @@ typedef struct tt_cpu_impl {
     size_t scratch_bytes; /* of one worker */
     size_t total_bytes;
     char *scratch; /* threads of them, 64-byte aligned */
+    int32_t *xq;   /* TT_DOT_BYTES of activations */
 } tt_cpu_impl;
 
 #endif

@@ -1,34 +1,7 @@
 /* The drivers: every op of the table cut into ranges over the pool and handed to the level's
  * leaves. What is too small to pay for a barrier runs on the caller; results do not depend on the
  * cut. */
-#include "backend/kernels.h"
-
-/* Work below this many multiply-adds (or their like) is done before a second thread has heard of
- * it: crossing the barrier costs about a microsecond, in which a core does forty thousand. */
-#define WORTH_A_BARRIER ((uint64_t)80000)
-/* Cost of an exponential, in multiply-adds of a vector level. */
-#define EXP_COST 16u
-
-static const tt_cpu_impl *impl_of(const tt_backend *be)
-{
-    return be->impl;
-}
-
-static void *scratch_of(const tt_cpu_impl *im, unsigned worker)
-{
-    return im->scratch + worker * im->scratch_bytes;
-}
-
-/* Runs fn over [0, n), on the pool when `work` is worth it. */
-static void run(tt_backend *be, size_t n, size_t grain, uint64_t work, tt_pool_fn fn, void *ctx)
-{
-    if (n == 0)
-        return;
-    if (work < WORTH_A_BARRIER)
-        fn(ctx, 0, n, 0);
-    else
-        tt_pool_run(be->pool, n, grain, fn, ctx);
-}
+#include "backend/ops_int.h"
 
 /* ---- rows: ops whose rows are independent and small ---- */
 
@@ -48,8 +21,8 @@ static void embed_part(void *ctx, size_t begin, size_t end, unsigned worker)
 
 static void op_embed(tt_backend *be, float *y, const tt_mat *W, const uint32_t *ids, uint32_t T)
 {
-    embed_job j = {impl_of(be), y, W, ids};
-    run(be, T, 1, (uint64_t)T * W->cols, embed_part, &j);
+    embed_job j = {tt_impl_of(be), y, W, ids};
+    tt_ops_run(be, T, 1, (uint64_t)T * W->cols, embed_part, &j);
 }
 
 typedef struct norm_job {
@@ -70,8 +43,8 @@ static void norm_part(void *ctx, size_t begin, size_t end, unsigned worker)
 static void op_rms_norm(tt_backend *be, float *y, const float *x, const float *w, uint32_t n,
                         float eps, uint32_t T)
 {
-    norm_job j = {impl_of(be), y, x, w, n, eps};
-    run(be, T, 1, (uint64_t)T * n * 2, norm_part, &j);
+    norm_job j = {tt_impl_of(be), y, x, w, n, eps};
+    tt_ops_run(be, T, 1, (uint64_t)T * n * 2, norm_part, &j);
 }
 
 typedef struct add_job {
@@ -88,8 +61,8 @@ static void add_part(void *ctx, size_t begin, size_t end, unsigned worker)
 
 static void op_add(tt_backend *be, float *y, const float *x, size_t n)
 {
-    add_job j = {impl_of(be), y, x};
-    run(be, n, TT_COL_GRAIN, n, add_part, &j);
+    add_job j = {tt_impl_of(be), y, x};
+    tt_ops_run(be, n, TT_COL_GRAIN, n, add_part, &j);
 }
 
 typedef struct gated_job {
@@ -113,9 +86,9 @@ static void gated_part(void *ctx, size_t begin, size_t end, unsigned worker)
 static void op_gated_norm(tt_backend *be, float *y, const float *x, const float *z, const float *w,
                           uint32_t heads, uint32_t dim, float eps, tt_gate_act act, uint32_t T)
 {
-    gated_job j = {impl_of(be), y, x, z, w, heads, dim, eps, act};
+    gated_job j = {tt_impl_of(be), y, x, z, w, heads, dim, eps, act};
     size_t n = (size_t)T * heads;
-    run(be, n, 1, (uint64_t)n * dim * EXP_COST, gated_part, &j);
+    tt_ops_run(be, n, 1, (uint64_t)n * dim * EXP_COST, gated_part, &j);
 }
 
 typedef struct rope_job {
@@ -141,7 +114,7 @@ static void op_norm_rope(tt_backend *be, float *y, const float *x, size_t ldx, s
                          const float *w, uint32_t heads, uint32_t dim, float eps,
                          const float *cosine, const float *sine, uint32_t rotary, uint32_t T)
 {
-    rope_job j = {.im = impl_of(be),
+    rope_job j = {.im = tt_impl_of(be),
                   .y = y,
                   .x = x,
                   .w = w,
@@ -153,7 +126,7 @@ static void op_norm_rope(tt_backend *be, float *y, const float *x, size_t ldx, s
                   .dim = dim,
                   .rotary = rotary,
                   .eps = eps};
-    run(be, T, 1, (uint64_t)T * heads * dim * 3, rope_part, &j);
+    tt_ops_run(be, T, 1, (uint64_t)T * heads * dim * 3, rope_part, &j);
 }
 
 typedef struct append_job {
@@ -174,8 +147,8 @@ static void append_part(void *ctx, size_t begin, size_t end, unsigned worker)
 static void op_kv_append(tt_backend *be, const tt_kv_layer *kv, const float *k, const float *v,
                          uint32_t pos0, uint32_t T)
 {
-    append_job j = {impl_of(be), kv, k, v, pos0};
-    run(be, T, 1, (uint64_t)T * kv->heads * kv->dim * 8, append_part, &j);
+    append_job j = {tt_impl_of(be), kv, k, v, pos0};
+    tt_ops_run(be, T, 1, (uint64_t)T * kv->heads * kv->dim * 8, append_part, &j);
 }
 
 typedef struct gate_job {
@@ -197,8 +170,8 @@ static void gate_part(void *ctx, size_t begin, size_t end, unsigned worker)
 static void op_sigmoid_gate(tt_backend *be, float *o, const float *r, size_t ldr,
                             size_t head_stride, uint32_t heads, uint32_t dim, uint32_t T)
 {
-    gate_job j = {impl_of(be), o, r, ldr, head_stride, heads, dim};
-    run(be, T, 1, (uint64_t)T * heads * dim * EXP_COST, gate_part, &j);
+    gate_job j = {tt_impl_of(be), o, r, ldr, head_stride, heads, dim};
+    tt_ops_run(be, T, 1, (uint64_t)T * heads * dim * EXP_COST, gate_part, &j);
 }
 
 typedef struct route_job {
@@ -219,8 +192,8 @@ static void route_part(void *ctx, size_t begin, size_t end, unsigned worker)
 static void op_route(tt_backend *be, uint32_t *ids, float *weights, const float *logits, uint32_t E,
                      uint32_t K, uint32_t T)
 {
-    route_job j = {impl_of(be), ids, weights, logits, E, K};
-    run(be, T, 1, (uint64_t)T * (E * 8 + K * 64), route_part, &j);
+    route_job j = {tt_impl_of(be), ids, weights, logits, E, K};
+    tt_ops_run(be, T, 1, (uint64_t)T * (E * 8 + K * 64), route_part, &j);
 }
 
 typedef struct moe_job {
@@ -240,146 +213,11 @@ static void moe_add_part(void *ctx, size_t begin, size_t end, unsigned worker)
 static void op_moe_add(tt_backend *be, float *h, const float *acc, const float *shared,
                        const float *sg, uint32_t H, uint32_t T)
 {
-    moe_job j = {impl_of(be), h, acc, shared, sg, H};
-    run(be, T, 1, (uint64_t)T * H * 2, moe_add_part, &j);
+    moe_job j = {tt_impl_of(be), h, acc, shared, sg, H};
+    tt_ops_run(be, T, 1, (uint64_t)T * H * 2, moe_add_part, &j);
 }
 
-/* ---- matrices ---- */
-
-typedef struct mat_job {
-    const tt_cpu_impl *im;
-    float *y;
-    const float *x;
-    size_t ldy, ldx;
-    const tt_mat *W, *up; /* `up` for swiglu: W is then the gate */
-    uint32_t T;
-    bool by_rows_of_x; /* items are rows of x instead of rows of W */
-} mat_job;
-
-static void mat_part(void *ctx, size_t begin, size_t end, unsigned worker)
-{
-    const mat_job *j = ctx;
-    uint32_t r0 = (uint32_t)begin, r1 = (uint32_t)end, T = j->T;
-    float *y = j->y;
-    const float *x = j->x;
-    if (j->by_rows_of_x) {
-        r0 = 0, r1 = j->W->rows, T = (uint32_t)(end - begin);
-        y += begin * j->ldy, x += begin * j->ldx;
-    }
-    if (j->up != NULL)
-        j->im->k.swiglu(y, j->ldy, x, j->ldx, j->W, j->up, r0, r1, T, scratch_of(j->im, worker));
-    else
-        j->im->k.matmul(y, j->ldy, x, j->ldx, j->W, r0, r1, T, scratch_of(j->im, worker));
-}
-
-/* Weights are read once when rows of W are cut; a matrix with too few rows for that is cut by rows
- * of x. */
-static void run_mat(tt_backend *be, mat_job *j)
-{
-    uint64_t work = (uint64_t)j->W->rows * j->W->cols * j->T * (j->up != NULL ? 2 : 1);
-    unsigned threads = j->im->threads;
-    j->by_rows_of_x = j->W->rows < 4 * TT_ROW_GRAIN * threads && j->T >= 4 * threads;
-    if (j->by_rows_of_x)
-        run(be, j->T, 1, work, mat_part, j);
-    else
-        run(be, j->W->rows, TT_ROW_GRAIN, work, mat_part, j);
-}
-
-static void op_matmul(tt_backend *be, float *y, size_t ldy, const float *x, size_t ldx,
-                      const tt_mat *W, uint32_t T)
-{
-    mat_job j = {.im = impl_of(be), .y = y, .x = x, .ldy = ldy, .ldx = ldx, .W = W, .T = T};
-    run_mat(be, &j);
-}
-
-static void op_swiglu(tt_backend *be, float *y, const float *x, const tt_mat *Wg, const tt_mat *Wu,
-                      uint32_t T)
-{
-    mat_job j = {.im = impl_of(be),
-                 .y = y,
-                 .x = x,
-                 .ldy = Wg->rows,
-                 .ldx = Wg->cols,
-                 .W = Wg,
-                 .up = Wu,
-                 .T = T};
-    run_mat(be, &j);
-}
-
-/* ---- experts: one half of all jobs, its work cut evenly ---- */
-
-typedef struct experts_job {
-    const tt_cpu_impl *im;
-    const tt_expert_job *jobs;
-    uint32_t n;
-    bool down;
-} experts_job;
-
-/* Decoding a block of weights costs about as much as multiplying it by three rows. */
-static uint64_t block_cost(const tt_expert_job *e, bool down)
-{
-    const tt_mat *W = down ? &e->down : &e->gate;
-    return ((uint64_t)e->n + 3) * W->cols * (down ? 1 : 2) * TT_ROW_GRAIN;
-}
-
-static uint64_t phase_cost(const experts_job *p)
-{
-    uint64_t total = 0;
-    for (uint32_t i = 0; i < p->n; i++) {
-        const tt_expert_job *e = &p->jobs[i];
-        uint32_t rows = p->down ? e->down.rows : e->gate.rows;
-        total += (rows + TT_ROW_GRAIN - 1) / TT_ROW_GRAIN * block_cost(e, p->down);
-    }
-    return total;
-}
-
-static void expert_rows(const tt_cpu_impl *im, const tt_expert_job *e, bool down, uint64_t b0,
-                        uint64_t b1, void *scratch)
-{
-    uint32_t F = e->gate.rows, H = e->gate.cols, rows = down ? e->down.rows : F;
-    uint32_t r0 = (uint32_t)b0 * TT_ROW_GRAIN, r1 = (uint32_t)b1 * TT_ROW_GRAIN;
-    if (r1 > rows)
-        r1 = rows;
-    if (r0 >= r1 || e->n == 0)
-        return;
-    if (down)
-        im->k.matmul(e->y, rows, e->m, F, &e->down, r0, r1, e->n, scratch);
-    else
-        im->k.swiglu(e->m, F, e->x, H, &e->gate, &e->up, r0, r1, e->n, scratch);
-}
-
-/* Items are units of cost: a block of rows belongs to the part in which it starts. */
-static void experts_part(void *ctx, size_t begin, size_t end, unsigned worker)
-{
-    const experts_job *p = ctx;
-    uint64_t at = 0;
-    for (uint32_t i = 0; i < p->n && at < end; i++) {
-        const tt_expert_job *e = &p->jobs[i];
-        uint64_t cost = block_cost(e, p->down), rows = p->down ? e->down.rows : e->gate.rows;
-        uint64_t blocks = (rows + TT_ROW_GRAIN - 1) / TT_ROW_GRAIN;
-        uint64_t b0 = begin > at ? (begin - at + cost - 1) / cost : 0;
-        uint64_t b1 = (end - at + cost - 1) / cost;
-        expert_rows(p->im, e, p->down, b0, b1 < blocks ? b1 : blocks, scratch_of(p->im, worker));
-        at += blocks * cost;
-    }
-}
-
-static void run_experts(tt_backend *be, const tt_expert_job *jobs, uint32_t n, bool down)
-{
-    experts_job p = {impl_of(be), jobs, n, down};
-    uint64_t cost = phase_cost(&p);
-    run(be, (size_t)cost, 1, cost, experts_part, &p);
-}
-
-static void op_experts_gate_up(tt_backend *be, const tt_expert_job *jobs, uint32_t n)
-{
-    run_experts(be, jobs, n, false);
-}
-
-static void op_experts_down(tt_backend *be, const tt_expert_job *jobs, uint32_t n)
-{
-    run_experts(be, jobs, n, true);
-}
+/* ---- experts' sum ---- */
 
 typedef struct reduce_job {
     const tt_cpu_impl *im;
@@ -404,11 +242,11 @@ static void reduce_part(void *ctx, size_t begin, size_t end, unsigned worker)
 static void op_experts_reduce(tt_backend *be, float *acc, uint32_t H, const tt_expert_job *jobs,
                               uint32_t n)
 {
-    reduce_job p = {impl_of(be), acc, H, jobs, n};
+    reduce_job p = {tt_impl_of(be), acc, H, jobs, n};
     uint64_t rows = 0;
     for (uint32_t i = 0; i < n; i++)
         rows += jobs[i].n;
-    run(be, H, TT_COL_GRAIN, rows * H, reduce_part, &p);
+    tt_ops_run(be, H, TT_COL_GRAIN, rows * H, reduce_part, &p);
 }
 
 /* ---- gated DeltaNet ---- */
@@ -429,9 +267,9 @@ static void conv_part(void *ctx, size_t begin, size_t end, unsigned worker)
 static void op_conv_silu(tt_backend *be, float *c, float *state, const float *u, const float *w,
                          uint32_t C, uint32_t T)
 {
-    conv_job j = {impl_of(be), c, state, u, w, C, T};
+    conv_job j = {tt_impl_of(be), c, state, u, w, C, T};
     if (T > 0)
-        run(be, C, TT_COL_GRAIN, (uint64_t)C * (T * EXP_COST + 8), conv_part, &j);
+        tt_ops_run(be, C, TT_COL_GRAIN, (uint64_t)C * (T * EXP_COST + 8), conv_part, &j);
 }
 
 typedef struct delta_job {
@@ -460,8 +298,8 @@ static void qk_part(void *ctx, size_t begin, size_t end, unsigned worker)
 static void op_delta_qk_norm(tt_backend *be, float *c, size_t ld, const tt_delta_shape *s,
                              uint32_t T)
 {
-    qk_job j = {impl_of(be), c, ld, s};
-    run(be, T, 1, (uint64_t)T * s->key_heads * s->key_dim * 4, qk_part, &j);
+    qk_job j = {tt_impl_of(be), c, ld, s};
+    tt_ops_run(be, T, 1, (uint64_t)T * s->key_heads * s->key_dim * 4, qk_part, &j);
 }
 
 typedef struct gates_job {
@@ -484,8 +322,9 @@ static void gates_part(void *ctx, size_t begin, size_t end, unsigned worker)
 static void op_delta_gates(tt_backend *be, float *g, float *beta, const float *a, const float *b,
                            const float *A_log, const float *dt_bias, uint32_t heads, uint32_t T)
 {
-    gates_job j = {impl_of(be), g, beta, a, b, A_log, dt_bias, heads};
-    run(be, T, 1, (uint64_t)T * heads * 500, gates_part, &j); /* four scalar library calls each */
+    gates_job j = {tt_impl_of(be), g, beta, a, b, A_log, dt_bias, heads};
+    tt_ops_run(be, T, 1, (uint64_t)T * heads * 500, gates_part,
+               &j); /* four scalar library calls each */
 }
 
 /* Columns of a value head that one item covers: whole cache lines, or all when there are few. */
@@ -516,25 +355,25 @@ static void op_delta_recurrent(tt_backend *be, float *o, float *S, const float *
                                const float *g, const float *beta, const tt_delta_shape *s,
                                uint32_t T)
 {
-    delta_job j = {impl_of(be), o, S, c, g, beta, ld, s, 0, T};
-    run(be, (size_t)s->value_heads * column_blocks(s), 1,
-        (uint64_t)T * s->value_heads * s->key_dim * s->value_dim * 4, recurrent_part, &j);
+    delta_job j = {tt_impl_of(be), o, S, c, g, beta, ld, s, 0, T};
+    tt_ops_run(be, (size_t)s->value_heads * column_blocks(s), 1,
+               (uint64_t)T * s->value_heads * s->key_dim * s->value_dim * 4, recurrent_part, &j);
 }
 
 static void chunked_part(void *ctx, size_t begin, size_t end, unsigned worker)
 {
     const delta_job *j = ctx;
     j->im->k.delta_chunked(j->o, j->S, j->c, j->ld, j->g, j->beta, j->s, (uint32_t)begin,
-                           (uint32_t)end, j->pos0, j->T, scratch_of(j->im, worker));
+                           (uint32_t)end, j->pos0, j->T, tt_scratch_of(j->im, worker));
 }
 
 static void op_delta_chunked(tt_backend *be, float *o, float *S, const float *c, size_t ld,
                              const float *g, const float *beta, const tt_delta_shape *s,
                              uint32_t pos0, uint32_t T)
 {
-    delta_job j = {impl_of(be), o, S, c, g, beta, ld, s, pos0, T};
-    run(be, s->value_heads, 1, (uint64_t)T * s->value_heads * s->key_dim * s->value_dim * 4,
-        chunked_part, &j);
+    delta_job j = {tt_impl_of(be), o, S, c, g, beta, ld, s, pos0, T};
+    tt_ops_run(be, s->value_heads, 1, (uint64_t)T * s->value_heads * s->key_dim * s->value_dim * 4,
+               chunked_part, &j);
 }
 
 /* ---- attention ---- */
@@ -569,7 +408,7 @@ static void attend_part(void *ctx, size_t begin, size_t end, unsigned worker)
         uint32_t t0 = folded((uint32_t)(i / j->q_heads), tiles) * ATTEND_ROWS;
         uint32_t t1 = t0 + ATTEND_ROWS < j->T ? t0 + ATTEND_ROWS : j->T;
         j->im->k.attend(j->o, j->q, j->kv, j->q_heads, h0, h1, j->pos0, t0, t1,
-                        scratch_of(j->im, worker));
+                        tt_scratch_of(j->im, worker));
         i += h1 - h0;
     }
 }
@@ -577,17 +416,18 @@ static void attend_part(void *ctx, size_t begin, size_t end, unsigned worker)
 static void op_attend(tt_backend *be, float *o, const float *q, const tt_kv_layer *kv,
                       uint32_t q_heads, uint32_t pos0, uint32_t T)
 {
-    attend_job j = {impl_of(be), o, q, kv, q_heads, pos0, T};
+    attend_job j = {tt_impl_of(be), o, q, kv, q_heads, pos0, T};
     size_t items = (size_t)((T + ATTEND_ROWS - 1) / ATTEND_ROWS) * q_heads;
     uint64_t keys = pos0 + (T + 1) / 2;
-    run(be, items, 1, (uint64_t)T * q_heads * keys * kv->dim * 2, attend_part, &j);
+    tt_ops_run(be, items, 1, (uint64_t)T * q_heads * keys * kv->dim * 2, attend_part, &j);
 }
 
 const tt_ops tt_cpu_ops = {
     .embed = op_embed,
     .rms_norm = op_rms_norm,
-    .matmul = op_matmul,
-    .swiglu = op_swiglu,
+    .matmul = tt_op_matmul,
+    .matmul_many = tt_op_matmul_many,
+    .swiglu = tt_op_swiglu,
     .add = op_add,
     .conv_silu = op_conv_silu,
     .delta_qk_norm = op_delta_qk_norm,
@@ -600,8 +440,8 @@ const tt_ops tt_cpu_ops = {
     .attend = op_attend,
     .sigmoid_gate = op_sigmoid_gate,
     .route = op_route,
-    .experts_gate_up = op_experts_gate_up,
-    .experts_down = op_experts_down,
+    .experts_gate_up = tt_op_experts_gate_up,
+    .experts_down = tt_op_experts_down,
     .experts_reduce = op_experts_reduce,
     .moe_add = op_moe_add,
 };

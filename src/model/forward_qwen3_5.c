@@ -15,6 +15,13 @@ static void mul(tt_step *s, float *y, const tt_mat *W, const float *x)
     tt_moe_poll(s);
 }
 
+/* The same of several W and one x */
+static void mul_all(tt_step *s, const float *x, uint32_t n, const tt_product *p)
+{
+    OP(matmul_many, p, n, x, p->W->cols, s->T);
+    tt_moe_poll(s);
+}
+
 static void norm(tt_step *s, float *y, const float *x, const float *w)
 {
     OP(rms_norm, y, x, w, s->arch->hidden_size, (float)s->arch->rms_eps, s->T);
@@ -30,9 +37,10 @@ static void attention(tt_step *s, const tt_attention_weights *w, uint32_t i)
     float eps = (float)a->rms_eps;
     size_t ldr = (size_t)2 * Hq * d, ldk = (size_t)Hkv * d;
 
-    mul(s, b->r, &w->q, b->x); /* [T, Hq, q: d | gate: d] */
-    mul(s, b->k, &w->k, b->x); /* [T, Hkv, d] */
-    mul(s, b->v, &w->v, b->x); /* [T, Hkv, d] */
+    mul_all(s, b->x, 3,
+            (tt_product[]){{b->r, &w->q},   /* [T, Hq, q: d | gate: d] */
+                           {b->k, &w->k},   /* [T, Hkv, d] */
+                           {b->v, &w->v}}); /* [T, Hkv, d] */
     OP(norm_rope, b->q, b->r, ldr, 2 * d, w->q_norm, Hq, d, eps, b->cosine, b->sine, R, s->T);
     OP(norm_rope, b->kr, b->k, ldk, d, w->k_norm, Hkv, d, eps, b->cosine, b->sine, R, s->T);
     OP(kv_append, kv, b->kr, b->v, s->pos0, s->T);
@@ -50,10 +58,11 @@ static void delta_net(tt_step *s, const tt_delta_weights *w, uint32_t i)
     uint32_t C = tt_arch_conv_dim(a), Hv = a->lin_value_heads;
     float *S = tt_recurrent_state(s->recurrent, i), *conv = tt_recurrent_conv(s->recurrent, i);
 
-    mul(s, b->u, &w->qkv, b->x);                       /* [T, C] */
-    mul(s, b->z, &w->z, b->x);                         /* [T, Hv, dv] */
-    mul(s, b->b, &w->b, b->x);                         /* [T, Hv] */
-    mul(s, b->a, &w->a, b->x);                         /* [T, Hv] */
+    mul_all(s, b->x, 4,
+            (tt_product[]){{b->u, &w->qkv},            /* [T, C] */
+                           {b->z, &w->z},              /* [T, Hv, dv] */
+                           {b->b, &w->b},              /* [T, Hv] */
+                           {b->a, &w->a}});            /* [T, Hv] */
     OP(conv_silu, b->c, conv, b->u, w->conv, C, s->T); /* [T, q | k | v] */
     OP(delta_qk_norm, b->c, C, &shape, s->T);
     OP(delta_gates, b->g, b->beta, b->a, b->b, w->A_log, w->dt_bias, Hv, s->T);
@@ -73,26 +82,21 @@ static void mlp(tt_step *s, const tt_mlp_weights *w)
     mul(s, s->s->y, &w->down, s->s->m);                   /* [T, H] */
 }
 
-/* Mixture of experts, model.md 6: the router of a span ... */
+/* Mixture of experts, model.md 6: the router of a span and the gate of its shared expert ... */
 static void route(tt_step *s, const tt_layer_weights *w, uint32_t l)
 {
     const tt_arch *a = s->arch;
     tt_scratch *b = s->s;
 
-    mul(s, b->l, &w->router, b->x);                              /* [T, E] */
+    mul_all(s, b->x, 2,
+            (tt_product[]){{b->l, &w->router},                   /* [T, E] */
+                           {b->sg, &w->shared_gate}});           /* [T, 1] */
     OP(route, b->ids, b->p, b->l, a->n_experts, a->top_k, s->T); /* [T, K] */
     tt_mark(s, TT_STAGE_ROUTER_IDS, l, a->top_k, b->ids);
     tt_mark(s, TT_STAGE_ROUTER_WEIGHTS, l, a->top_k, b->p);
 }
 
-/* ... its shared expert ... */
-static void shared(tt_step *s, const tt_layer_weights *w)
-{
-    mlp(s, &w->mlp);                            /* y [T, H] */
-    mul(s, s->s->sg, &w->shared_gate, s->s->x); /* [T, 1] */
-}
-
-/* ... and the experts of all rows of the step. */
+/* ... the shared expert, and the experts of all rows of the step. */
 static void moe(tt_step *s, const tt_layer_weights *w, uint32_t l)
 {
     tt_scratch *b = s->s;
@@ -100,7 +104,7 @@ static void moe(tt_step *s, const tt_layer_weights *w, uint32_t l)
 
     tt_moe_ask(s, l); /* the disk starts */
     for (tt_span_first(&p, s); p.step.T > 0; tt_span_next(&p, s))
-        shared(&p.step, w);         /* work meanwhile */
+        mlp(&p.step, &w->mlp);      /* work meanwhile */
     tt_moe_run(s, b->acc, b->x, l); /* ascending expert id */
     OP(moe_add, b->h, b->acc, b->y, b->sg, s->arch->hidden_size, s->T);
 }

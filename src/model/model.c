@@ -14,11 +14,13 @@
 
 void tt_model_forward(tt_step *s)
 {
+    s->be->prompt = s->prefill;
     tt_forward_qwen3_5(s);
 }
 
 void tt_model_head(tt_step *s, float *logits, uint32_t row0, uint32_t n)
 {
+    s->be->prompt = false; /* logits are what everything else is for */
     tt_head_qwen3_5(s, logits, row0, n);
 }
 

@@ -1,5 +1,6 @@
-/* Proves weights times activations at every level against the reference, and that a row's bytes do
- * not depend on the rows, threads and ranges it is computed with. */
+/* Proves weights times activations at every level against the reference, products in whole numbers
+ * against their definition to the byte, and that a row's bytes do not depend on the rows, threads
+ * and ranges it is computed with. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -33,6 +34,38 @@ static double allowance(uint32_t cols)
     return (cols / 8.0 + 8) * EPS32;
 }
 
+static uint32_t planes_of(const tt_backend *be)
+{
+    return be->prompt ? 1 : 2;
+}
+
+/* The numbers that stand for x are off by half a step at most, so a group of 64 weights errs by
+ * less than that times the sum of their magnitudes; and by what f32 rounds, of terms as large as
+ * the largest x of the group. */
+static void check_near(const char *what, const float *got, const float *want, const float *x,
+                       size_t ldx, const tt_mat *absW, size_t ldy, uint32_t T, uint32_t planes)
+{
+    double levels = planes == 1 ? 127 : 127 * 256;
+    for (uint32_t t = 0; t < T; t++)
+        for (uint32_t r = 0; r < absW->rows; r++) {
+            const float *w = (const float *)absW->words + (size_t)r * absW->cols;
+            double allowed = 1e-30;
+            for (uint32_t g = 0; g < absW->cols; g += TT_GROUP) {
+                double most = 0, sum = 0, dot = 0;
+                for (uint32_t i = g; i < g + TT_GROUP; i++) {
+                    most = fmax(most, fabs((double)x[t * ldx + i]));
+                    sum += w[i];
+                    dot += w[i] * fabs((double)x[t * ldx + i]);
+                }
+                allowed += most / levels * 0.5001 * sum + 64 * EPS32 * (dot + most * sum);
+            }
+            double error = fabs((double)got[t * ldy + r] - (double)want[t * ldy + r]);
+            if (!(error <= allowed))
+                fail_msg("%s: row %u of x, row %u: %g, the reference has %g, %g is allowed", what,
+                         t, r, got[t * ldy + r], want[t * ldy + r], allowed);
+        }
+}
+
 static void check_matmul(tt_backend *be, tt_backend *ref, const tt_mat *W, const float *x,
                          size_t ldx, uint32_t T)
 {
@@ -46,9 +79,16 @@ static void check_matmul(tt_backend *be, tt_backend *ref, const tt_mat *W, const
     ref->ops->matmul(ref, mag, ldy, absx, ldx, &absW, T);
     be->ops->matmul(be, got, ldy, x, ldx, W, T);
     char what[96];
-    snprintf(what, sizeof what, "%s %s [%u, %u] x %u", be->level, tt_dtype_name(W->dtype), W->rows,
-             W->cols, T);
-    tt_assert_close(what, got, want, mag, n, 1e-30, allowance(W->cols));
+    snprintf(what, sizeof what, "%s %s [%u, %u] x %u%s", be->level, tt_dtype_name(W->dtype),
+             W->rows, W->cols, T, be->prompt ? ", prompt" : "");
+    if (tt_level_dots(be, W)) {
+        check_near(what, got, want, x, ldx, &absW, ldy, T, planes_of(be));
+        memcpy(want, got, n * sizeof *want); /* what lies between the rows */
+        tt_dot_matmul(want, ldy, x, ldx, W, T, planes_of(be));
+        tt_assert_same_bytes(what, got, want, n * sizeof *want);
+    } else {
+        tt_assert_close(what, got, want, mag, n, 1e-30, allowance(W->cols));
+    }
     tt_mat_free(&absW);
     tt_guard_free(absx);
     tt_guard_free(mag);
@@ -72,7 +112,10 @@ static void agrees(tt_backend *be, tt_backend *ref)
                     tt_rng_fill_wild(&r, x, z.T * ldx);
                 else
                     tt_rng_fill(&r, x, z.T * ldx, 1);
-                check_matmul(be, ref, &W, x, ldx, z.T);
+                for (int prompt = 0; prompt < 2; prompt++) {
+                    be->prompt = prompt;
+                    check_matmul(be, ref, &W, x, ldx, z.T);
+                }
                 free(x);
                 tt_mat_free(&W);
             }
@@ -90,10 +133,14 @@ static void rows_alone(tt_backend *be, tt_backend *ref)
     tt_backend *pools[3];
     for (unsigned i = 0; i < 3; i++)
         pools[i] = tt_level_open(be->level, i + 2);
-    for (size_t k = 0; k < N_TYPES; k++) {
+    for (size_t n = 0; n < 2 * N_TYPES; n++) {
+        size_t k = n / 2;
         uint32_t cols = tt_rng_below(&r, 2) != 0 ? 1216 : 192, rows = 77, most = 70;
         if (types[k] == TT_DTYPE_BF16)
             cols = 96 + 7;
+        be->prompt = n % 2 != 0;
+        for (unsigned i = 0; i < 3; i++)
+            pools[i]->prompt = be->prompt;
         tt_mat W = tt_mat_random(&r, types[k], rows, cols, 0.05f);
         float *x = malloc((size_t)most * cols * sizeof *x);
         float *one = malloc((size_t)most * rows * sizeof *one);
@@ -123,6 +170,30 @@ static void a_row_does_not_feel_the_others(void **state)
     tt_for_levels(1, rows_alone);
 }
 
+/* The product of whole numbers in two ranges, cut anywhere. */
+static void dot_ranges(const tt_kernels *k, const tt_mat *W, const tt_mat *U, const float *x,
+                       uint32_t cols, uint32_t T, void *scratch)
+{
+    size_t rows = W->rows, n = T * rows;
+    int32_t *xq = malloc(T * tt_dot_words(cols, 2) * sizeof *xq);
+    float *whole = malloc(n * sizeof *whole), *cut = malloc(n * sizeof *cut);
+    for (uint32_t i = 0; i < 4; i++) {
+        const tt_mat *up = i % 2 != 0 ? U : NULL;
+        uint32_t planes = i / 2 + 1;
+        k->quantize(xq, x, cols, cols, 0, cols / TT_GROUP, T, W->dtype, planes);
+        k->dot(whole, rows, xq, W, up, 0, W->rows, T, planes, scratch);
+        for (uint32_t a = 0; a <= W->rows; a += 5) {
+            memset(cut, 0xff, n * sizeof *cut);
+            k->dot(cut, rows, xq, W, up, 0, a, T, planes, scratch);
+            k->dot(cut, rows, xq, W, up, a, W->rows, T, planes, scratch);
+            tt_assert_same_bytes("dot in two ranges", cut, whole, n * sizeof *cut);
+        }
+    }
+    free(cut);
+    free(whole);
+    free(xq);
+}
+
 /* Any range of rows, straight from the leaf, also of the reference. */
 static void ranges_of(const char *level)
 {
@@ -145,6 +216,8 @@ static void ranges_of(const char *level)
             k.swiglu(glu, ROWS, x, COLS, &W, &U, 0, ROWS, T, scratch);
             for (uint32_t i = 0; i < T * ROWS; i++)
                 assert_true(isfinite(whole[i]) && isfinite(glu[i]));
+            if (affine && k.dot != NULL)
+                dot_ranges(&k, &W, &U, x, COLS, T, scratch);
             for (uint32_t a = 0; a <= ROWS; a += 5) {
                 k.matmul(cut, ROWS, x, COLS, &W, 0, a, T, scratch);
                 k.matmul(cut, ROWS, x, COLS, &W, a, ROWS, T, scratch);
@@ -166,6 +239,18 @@ static void ranges_do_not_matter(void **state)
         ranges_of(level);
 }
 
+static void dot_swiglu(float *y, const float *x, const tt_mat *g, const tt_mat *u, uint32_t T,
+                       uint32_t planes)
+{
+    size_t n = (size_t)T * g->rows;
+    float *up = malloc(n * sizeof *up);
+    tt_dot_matmul(y, g->rows, x, g->cols, g, T, planes);
+    tt_dot_matmul(up, g->rows, x, g->cols, u, T, planes);
+    for (size_t i = 0; i < n; i++)
+        y[i] = (float)(y[i] / (1 + exp(-(double)y[i])) * up[i]);
+    free(up);
+}
+
 static void swiglu_level(tt_backend *be, tt_backend *ref)
 {
     tt_rng r = {4};
@@ -175,10 +260,14 @@ static void swiglu_level(tt_backend *be, tt_backend *ref)
             uint32_t F = rows[i], T = Ts[(i + k) % 5], H = 256;
             tt_mat g = tt_mat_random(&r, types[k], F, H, 0.1f);
             tt_mat u = tt_mat_random(&r, types[k], F, H, 0.1f);
+            be->prompt = k == i % 2;
             float *x = tt_guard_new((size_t)T * H), *got = tt_guard_new((size_t)T * F);
             float *want = tt_guard_new((size_t)T * F);
             tt_rng_fill(&r, x, (size_t)T * H, i == 0 ? 200 : 1);
-            ref->ops->swiglu(ref, want, x, &g, &u, T);
+            if (tt_level_dots(be, &g))
+                dot_swiglu(want, x, &g, &u, T, planes_of(be));
+            else
+                ref->ops->swiglu(ref, want, x, &g, &u, T);
             be->ops->swiglu(be, got, x, &g, &u, T);
             /* Sums of 256 terms of about 0.1 round to a few 1e-7 of their scale, silu adds two
              * units, and the product carries both errors times the other factor. */
@@ -190,6 +279,46 @@ static void swiglu_level(tt_backend *be, tt_backend *ref)
             tt_mat_free(&g);
             tt_mat_free(&u);
         }
+}
+
+/* Products of one x in one pass give the bytes of one after the other; types and sizes mixed, some
+ * too long for the activations to fit at once. */
+static void many_level(tt_backend *be, tt_backend *ref)
+{
+    tt_rng r = {8};
+    static const tt_dtype kinds[] = {TT_DTYPE_Q4, TT_DTYPE_BF16, TT_DTYPE_Q8, TT_DTYPE_Q4,
+                                     TT_DTYPE_F32};
+    static const uint32_t rows[] = {70, 1, 33, 256, 5}, Ts[] = {1, 2, 5, 13, 64, 3000};
+    enum { N = 5, COLS = 576 };
+    for (size_t i = 0; i < sizeof Ts / sizeof Ts[0]; i++) {
+        uint32_t T = Ts[i];
+        size_t ldx = COLS + 3;
+        be->prompt = T >= 13;
+        tt_mat W[N];
+        tt_product p[N];
+        float *x = malloc(T * ldx * sizeof *x);
+        tt_rng_fill(&r, x, T * ldx, 1);
+        for (int k = 0; k < N; k++) {
+            W[k] = tt_mat_random(&r, kinds[k], T > 100 ? 1 + (uint32_t)k : rows[k], COLS, 0.1f);
+            p[k] = (tt_product){tt_guard_new((size_t)T * W[k].rows), &W[k]};
+        }
+        be->ops->matmul_many(be, p, N, x, ldx, T);
+        for (int k = 0; k < N; k++) {
+            size_t n = (size_t)T * W[k].rows;
+            float *one = tt_guard_new(n);
+            be->ops->matmul(be, one, W[k].rows, x, ldx, &W[k], T);
+            tt_assert_same_bytes("many", p[k].y, one, n * sizeof *one);
+            tt_guard_free(one);
+            tt_guard_free(p[k].y);
+            tt_mat_free(&W[k]);
+        }
+        free(x);
+    }
+}
+
+static void many_are_one_by_one(void **state)
+{
+    tt_for_levels(2, many_level);
 }
 
 static void swiglu_agrees(void **state)
@@ -269,6 +398,7 @@ int main(void)
         cmocka_unit_test(agrees_with_the_reference),
         cmocka_unit_test(a_row_does_not_feel_the_others),
         cmocka_unit_test(ranges_do_not_matter),
+        cmocka_unit_test(many_are_one_by_one),
         cmocka_unit_test(swiglu_agrees),
         cmocka_unit_test(embed_agrees),
         cmocka_unit_test(add_agrees),

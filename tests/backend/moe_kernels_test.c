@@ -185,6 +185,7 @@ static void experts_at(const char *level)
     tt_backend *one = tt_level_open(level, 1);
     for (unsigned threads = 1; threads <= 4; threads++) {
         tt_backend *be = tt_level_open(level, threads);
+        be->prompt = one->prompt = threads % 2 != 0;
         for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
             for (size_t k = 0; k < 4; k++) {
                 layer z =

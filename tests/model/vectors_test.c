@@ -320,6 +320,48 @@ static void tales(void **state)
 
 /* ---- quantized forms of tales against their dequantized oracles ---- */
 
+static double log_sum_exp(const float *x, uint32_t n)
+{
+    double top = x[0], sum = 0;
+    for (uint32_t i = 1; i < n; i++)
+        top = x[i] > top ? x[i] : top;
+    for (uint32_t i = 0; i < n; i++)
+        sum += exp(x[i] - top);
+    return top + log(sum);
+}
+
+static int ascending(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return x < y ? -1 : x > y;
+}
+
+/* Levels that round activations to whole numbers: relative rms over all logits, KL(reference ||
+ * ours) of the row in the middle and on average. A prompt's rows are rounded to 8 bits: the mean is
+ * then told and not judged, since in a model this small it is made by the few rows in which a tie
+ * in a router falls the other way. Decoding is rounded to 16. */
+static void check_rounded(const float *have, const float *want, uint32_t rows, uint32_t vocab,
+                          bool prompt, const char *where)
+{
+    double error = 0, size = 0, kl[64] = {0}, mean = 0;
+    for (uint32_t t = 0; t < rows; t++, have += vocab, want += vocab) {
+        double a = log_sum_exp(want, vocab), b = log_sum_exp(have, vocab);
+        for (uint32_t i = 0; i < vocab; i++) {
+            double d = (double)have[i] - want[i];
+            error += d * d;
+            size += (double)want[i] * want[i];
+            kl[t] += exp(want[i] - a) * ((want[i] - a) - (have[i] - b));
+        }
+        mean += kl[t] / rows;
+    }
+    qsort(kl, rows, sizeof *kl, ascending);
+    print_message("  %-40s relative rms %.2e, KL median %.2e, mean %.2e\n", where,
+                  sqrt(error / size), kl[rows / 2], mean);
+    expect_below(sqrt(error / size), prompt ? 0.05 : 1e-3, "rms of the logits", where);
+    expect_below(kl[rows / 2], prompt ? 3e-3 : 1e-6, "distribution", where);
+    expect_below(mean, prompt ? 0.05 : 1e-5, "distribution on average", where);
+}
+
 static void check_quantized(const char *checkpoint, unsigned bits, const char *tag)
 {
     char path[256], where[128];
@@ -344,7 +386,10 @@ static void check_quantized(const char *checkpoint, unsigned bits, const char *t
             float *logits = vector_f32(e, "logits", 48, r.vocab, 0);
             double worst = max_abs_diff(r.logits, logits, (size_t)48 * r.vocab);
             print_message("  %-40s max |dlogit| %.2e\n", where, worst);
-            expect_below(worst, 2e-3, "logits", where);
+            if (fixture_rounds(m))
+                check_rounded(r.logits, logits, 48, r.vocab, how != TOKEN_BY_TOKEN, where);
+            else
+                expect_below(worst, 2e-3, "logits", where);
             free(logits);
             free_run(&r);
             tt_session_close(&s);

@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <cmocka.h>
 
@@ -32,21 +33,47 @@ tt_backend *tt_ref_open(void)
     return open_backend("ref", NULL, 1);
 }
 
+static bool is_here(const char *level)
+{
+    const char *here;
+    for (unsigned n = 0; (here = tt_cpu_level_at(n)) != NULL; n++)
+        if (strcmp(here, level) == 0)
+            return true;
+    return false;
+}
+
 void tt_for_levels(unsigned threads, tt_level_fn fn)
 {
-    static const char *const known[] = {"avx2", "avx512"};
     static bool told;
     const char *level;
-    unsigned n = 1;
-    for (; (level = tt_cpu_level_at(n)) != NULL; n++) {
+    for (unsigned n = 1; (level = tt_cpu_level_at(n)) != NULL; n++) {
         tt_backend *be = tt_level_open(level, threads), *ref = tt_ref_open();
         fn(be, ref);
         tt_backend_close(&be);
         tt_backend_close(&ref);
     }
-    for (; !told && n <= sizeof known / sizeof known[0]; n++)
-        printf("not tested, this machine lacks it: level %s\n", known[n - 1]);
+    for (unsigned n = 0; !told && (level = tt_cpu_level_known(n)) != NULL; n++)
+        if (!is_here(level))
+            printf("not tested, this machine lacks it: level %s\n", level);
     told = true;
+}
+
+bool tt_level_dots(const tt_backend *be, const tt_mat *W)
+{
+    const tt_cpu_impl *im = be->impl;
+    return im->k.dot != NULL && (W->dtype == TT_DTYPE_Q4 || W->dtype == TT_DTYPE_Q8);
+}
+
+void tt_dot_matmul(float *y, size_t ldy, const float *x, size_t ldx, const tt_mat *W, uint32_t T,
+                   uint32_t planes)
+{
+    int32_t *xq = malloc(tt_dot_words(W->cols, planes) * sizeof *xq);
+    for (uint32_t t = 0; t < T; t++) {
+        tt_ref_quantize(xq, x + t * ldx, W->cols, W->dtype, planes);
+        for (uint32_t r = 0; r < W->rows; r++)
+            y[t * ldy + r] = tt_ref_dot(xq, W, r, planes);
+    }
+    free(xq);
 }
 
 tt_mat tt_mat_random(tt_rng *r, tt_dtype dtype, uint32_t rows, uint32_t cols, float scale)

@@ -1,6 +1,7 @@
 /* levels.h: backends of every level that this machine has, and random operands for them.
  *
- * Owns:      a reference backend and a set of others to hold against it; random weight matrices.
+ * Owns:      a reference backend and a set of others to hold against it; random weight matrices;
+ *            products by the definition of the integer-dot levels.
  * Not here:  tolerances.
  * Laws:      a level that the machine lacks is reported on standard output, once a program.
  * Threads:   one.
@@ -22,6 +23,13 @@ tt_backend *tt_ref_open(void);
 /* Runs fn for every level above the reference, with a backend of `threads` and the reference. */
 typedef void (*tt_level_fn)(tt_backend *be, tt_backend *ref);
 void tt_for_levels(unsigned threads, tt_level_fn fn);
+
+/* Whether this level multiplies W in whole numbers: its results are then those of tt_dot_matmul, to
+ * the byte, and near those of the reference. */
+bool tt_level_dots(const tt_backend *be, const tt_mat *W);
+/* matmul by the definition of the integer-dot levels. */
+void tt_dot_matmul(float *y, size_t ldy, const float *x, size_t ldx, const tt_mat *W, uint32_t T,
+                   uint32_t planes);
 
 /* A matrix of random weights of about `scale`, in memory of its own. */
 tt_mat tt_mat_random(tt_rng *r, tt_dtype dtype, uint32_t rows, uint32_t cols, float scale);

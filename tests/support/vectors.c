@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "backend/kernels.h"
 #include "base/file.h"
 #include "mlx_writer.h"
 #include "repack/repack.h"
@@ -109,6 +110,12 @@ tt_model *fixture_model(const char *install, const char *level, unsigned kv_bits
         fail_msg("opening %s on %s: %s: %s", install, level != NULL ? level : "auto", err.file,
                  err.message);
     return m;
+}
+
+bool fixture_rounds(const tt_model *m)
+{
+    const tt_cpu_impl *im = m->be->impl;
+    return im->k.dot != NULL;
 }
 
 tt_session *fixture_session(tt_model *m)

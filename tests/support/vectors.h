@@ -22,6 +22,8 @@ void fixture_remove(void);
 /* Opens an install on one level with f32 KV rows; `slots` 0 takes all. */
 tt_model *fixture_model(const char *install, const char *level, unsigned kv_bits, unsigned slots,
                         unsigned threads);
+/* Whether the model's level rounds activations to whole numbers when weights are quantized. */
+bool fixture_rounds(const tt_model *m);
 tt_session *fixture_session(tt_model *m);
 
 /* A float or u32 array of a safetensors file. Shape is checked when dims are not 0. */

@@ -6,6 +6,7 @@
 
 typedef struct level {
     const char *name;
+    const char *base; /* the level that it fills over */
     bool (*present)(void);
     void (*fill)(tt_kernels *k);
 } level;
@@ -27,62 +28,95 @@ static bool has_avx2(void)
            __get_cpuid(1, &a, &b, &c, &d) && (c >> 29 & 1);
 }
 
+/* Leaf 7, part 1, EAX bit 4. */
+static bool has_avxvnni(void)
+{
+    unsigned a, b, c, d;
+    return has_avx2() && __get_cpuid_count(7, 1, &a, &b, &c, &d) && (a >> 4 & 1);
+}
+
 static bool has_avx512(void)
 {
     return has_avx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
            __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq");
 }
+
+static bool has_avx512vnni(void)
+{
+    return has_avx512() && __builtin_cpu_supports("avx512vnni");
+}
 #endif
 
+/* Slower ones first: the last one that is present is the best one. */
 static const level levels[] = {
-    {"ref", always, tt_ref_fill},
+    {"ref", NULL, always, tt_ref_fill},
 #if defined(__x86_64__)
-    {"avx2", has_avx2, tt_avx2_fill},
-    {"avx512", has_avx512, tt_avx512_fill},
+    {"avx2", "ref", has_avx2, tt_avx2_fill},
+    {"avxvnni", "avx2", has_avxvnni, tt_avxvnni_fill},
+    {"avx512", "avx2", has_avx512, tt_avx512_fill},
+    {"avx512vnni", "avx512", has_avx512vnni, tt_avx512vnni_fill},
 #endif
 };
 
 #define N_LEVELS (sizeof levels / sizeof levels[0])
 
-/* Levels form a chain: one that is missing ends it. */
-static unsigned levels_here(void)
-{
-    unsigned n = 1;
-    while (n < N_LEVELS && levels[n].present())
-        n++;
-    return n;
-}
-
 const char *tt_cpu_level_at(unsigned i)
 {
-    return i < levels_here() ? levels[i].name : NULL;
+    for (unsigned n = 0; n < N_LEVELS; n++)
+        if (levels[n].present() && i-- == 0)
+            return levels[n].name;
+    return NULL;
 }
 
-static void list_levels(char *out, size_t size, unsigned n)
+const char *tt_cpu_level_known(unsigned i)
+{
+    return i < N_LEVELS ? levels[i].name : NULL;
+}
+
+static const level *find(const char *name)
+{
+    for (unsigned n = 0; n < N_LEVELS; n++)
+        if (strcmp(levels[n].name, name) == 0)
+            return &levels[n];
+    return NULL;
+}
+
+static const level *best(void)
+{
+    const level *l = &levels[N_LEVELS - 1];
+    while (!l->present())
+        l--;
+    return l;
+}
+
+static void fill(const level *l, tt_kernels *k)
+{
+    if (l->base != NULL)
+        fill(find(l->base), k);
+    l->fill(k);
+}
+
+static void list_levels(char *out, size_t size)
 {
     size_t len = 0;
-    for (unsigned i = 0; i < n && len < size; i++)
-        len += (size_t)snprintf(out + len, size - len, "%s%s", i > 0 ? ", " : "", levels[i].name);
+    const char *name;
+    for (unsigned i = 0; (name = tt_cpu_level_at(i)) != NULL && len < size; i++)
+        len += (size_t)snprintf(out + len, size - len, "%s%s", i > 0 ? ", " : "", name);
 }
 
 tt_status tt_cpu_kernels(const char *name, tt_kernels *k, tt_error *err)
 {
-    unsigned here = levels_here(), want = here - 1;
-    if (name != NULL && strcmp(name, "auto") != 0) {
-        for (want = 0; want < N_LEVELS && strcmp(levels[want].name, name) != 0; want++)
-            ;
-        if (want >= here) {
-            char list[64];
-            list_levels(list, sizeof list, here);
-            return tt_fail(err, TT_ERR_UNSUPPORTED,
-                           want < N_LEVELS
-                               ? "CPU level '%s' is not available on this machine, which has: %s"
-                               : "no CPU level '%s'; this machine has: %s",
-                           name, list);
-        }
+    bool automatic = name == NULL || strcmp(name, "auto") == 0;
+    const level *l = automatic ? best() : find(name);
+    if (l == NULL || !l->present()) {
+        char list[128];
+        list_levels(list, sizeof list);
+        return tt_fail(err, TT_ERR_UNSUPPORTED,
+                       l != NULL ? "CPU level '%s' is not available on this machine, which has: %s"
+                                 : "no CPU level '%s'; this machine has: %s",
+                       name, list);
     }
-    for (unsigned i = 0; i <= want; i++)
-        levels[i].fill(k);
-    k->level = levels[want].name;
+    fill(l, k);
+    k->level = l->name;
     return TT_OK;
 }

@@ -78,6 +78,10 @@ V_INLINE vf v_max(vf a, vf b)
 {
     return _mm256_max_ps(a, b);
 }
+V_INLINE vf v_abs(vf a)
+{
+    return _mm256_andnot_ps(_mm256_set1_ps(-0.0f), a);
+}
 V_INLINE vf v_fma(vf a, vf b, vf c)
 {
     return _mm256_fmadd_ps(a, b, c);
@@ -85,6 +89,10 @@ V_INLINE vf v_fma(vf a, vf b, vf c)
 V_INLINE vf v_round(vf a)
 {
     return _mm256_round_ps(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+}
+V_INLINE vf v_floor(vf a)
+{
+    return _mm256_floor_ps(a);
 }
 V_INLINE float v_lane0(vf a)
 {

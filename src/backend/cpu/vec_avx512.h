@@ -78,6 +78,10 @@ V_INLINE vf v_max(vf a, vf b)
 {
     return _mm512_max_ps(a, b);
 }
+V_INLINE vf v_abs(vf a)
+{
+    return _mm512_abs_ps(a);
+}
 V_INLINE vf v_fma(vf a, vf b, vf c)
 {
     return _mm512_fmadd_ps(a, b, c);
@@ -85,6 +89,10 @@ V_INLINE vf v_fma(vf a, vf b, vf c)
 V_INLINE vf v_round(vf a)
 {
     return _mm512_roundscale_ps(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+}
+V_INLINE vf v_floor(vf a)
+{
+    return _mm512_roundscale_ps(a, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC);
 }
 V_INLINE float v_lane0(vf a)
 {

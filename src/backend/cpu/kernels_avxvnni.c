@@ -1,0 +1,19 @@
+/* Level avxvnni: affine weights times activations in whole numbers, over avx2. Compiled with
+ * flags of its own; dispatch.c calls in here only on machines that have the instructions. */
+#include <math.h>
+#include <string.h>
+
+#include "backend/cpu/dot_avx2.h"
+#include "backend/kernels.h"
+
+#include "backend/cpu/vec_math.inc"
+
+#include "backend/cpu/vec_dot.inc"
+
+void tt_avxvnni_fill(tt_kernels *k)
+{
+    k->dot_grain = DV * VL;
+    k->dot_tile = DT;
+    k->quantize = vec_quantize;
+    k->dot = vec_dot;
+}
