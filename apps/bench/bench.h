@@ -94,6 +94,7 @@ int bench_decode(int argc, char **argv);
 int bench_prefill(int argc, char **argv);
 int bench_io(int argc, char **argv);
 int bench_replay(int argc, char **argv);
+int bench_chain(int argc, char **argv);
 int bench_synth(int argc, char **argv);
 
 #endif

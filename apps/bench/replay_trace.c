@@ -184,7 +184,7 @@ int bench_replay(int argc, char **argv)
                       .required = true),
         TT_OPT_U32("expert-cache-slots", &r.slots, "N", 1, TT_MAX_EXPERTS,
                    "only this number of slots a layer; unless given from a token's experts to all"),
-        TT_OPT_FLOAT("half-life", &r.half_life, "TOKENS", 0, 1e9,
+        TT_OPT_FLOAT("half-life", &r.half_life, "TOKENS", 0, 100000,
                      "of lfu-decay; 0: as suits the slots (0)"),
         BENCH_OTHER_ROWS(&r.o),
         TT_OPT_END,

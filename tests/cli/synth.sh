@@ -120,6 +120,16 @@ expect_same "$(json '0.9 < o["overlap_with_token_before"] < 2 and
 run "$bench" replay --trace "$TMPDIR/a.trace" --expert-cache-slots 64 --json
 expect_same "$(json '{r["evictions"] for r in o["rows"]}')" "{0}"
 
+run "$bench" chain --model "$tiny" --tokens 201
+expect_rc 0
+printf '%s\n' "$out" >"$TMPDIR/chain.json"
+decode "$TMPDIR/chain.json"
+expect_same "$(json "$counts")" "$first"
+run "$bench" chain --model "$tiny" --tokens 201 --seed 1
+expect_same "$out" "$(cat "$TMPDIR/chain.json")"
+run "$bench" chain --model "$dir/converted"
+expect_rc 1
+expect_err 'not made by synth'
 echo '[1, 2, 3]' >"$TMPDIR/three.json"
 run "$bench" decode --model "$tiny" --forced-ids "$TMPDIR/three.json" --prompt-tokens 1 --tokens 2 --repeat 1
 expect_rc 0
