@@ -328,6 +328,12 @@ static int measure(speed_run *r)
                       "JSON list of the ids to run on, or the chain of a synthetic install"),      \
         TT_OPT_STRING("trace", &(r).trace, "FILE", "write what the expert cache was asked")
 
+static int check_forced(const speed_run *r)
+{
+    tt_error err = {.offset = -1};
+    return bench_ids_check(r->forced, &err) == TT_OK ? BENCH_GO_ON : bench_usage(&err);
+}
+
 int bench_decode(int argc, char **argv)
 {
     speed_run r = {.o.kv = BENCH_KV_8,
@@ -352,6 +358,8 @@ int bench_decode(int argc, char **argv)
     };
     int rc = bench_parse("decode", "Measures how fast tokens follow one another.", table, &r.o,
                          argc, argv);
+    if (rc == BENCH_GO_ON)
+        rc = check_forced(&r);
     if (rc != BENCH_GO_ON)
         return rc;
     if (r.fill > 0 && tt_args_given(table, "prompt-tokens")) {
@@ -359,8 +367,10 @@ int bench_decode(int argc, char **argv)
                         "--prompt-tokens out\n");
         return BENCH_USAGE;
     }
-    if (r.fill > 0)
+    if (r.fill > 0) {
         r.prompt_tokens = 0;
+        r.o.context_flag = "--fill-context, --warm-up and --tokens";
+    }
     return measure(&r);
 }
 
@@ -378,5 +388,7 @@ int bench_prefill(int argc, char **argv)
         TT_OPT_END,
     };
     int rc = bench_parse("prefill", "Measures how fast a prompt is read.", table, &r.o, argc, argv);
+    if (rc == BENCH_GO_ON)
+        rc = check_forced(&r);
     return rc != BENCH_GO_ON ? rc : measure(&r);
 }

@@ -72,7 +72,8 @@ stop_with() { # signal
     wait $pid 2>/dev/null || rc=$?
 }
 stop_with TERM
-expect_rc 1
+expect_rc 143
+expect_same "$(cat "$TMPDIR/.err")" "TinyTitanBench: stopped by SIGTERM"
 expect_same "$(ls "$dir" | tr '\n' ' ')" "converted published tiny "
 stop_with KILL
 expect_rc 137
@@ -142,6 +143,9 @@ run "$bench" decode --model "$dir/converted" --forced-ids chain
 expect_rc 1
 expect_err 'not made by synth'
 
+usage 'the seed is no number' decode --model "$TMPDIR/none" --forced-ids chain:abc
+usage 'is not a name' synth --preset tiny --output "$TMPDIR/.."
+
 # ---- a made-up past ----
 
 run "$bench" decode --model "$tiny" --fill-context 700 --forced-ids chain --tokens 20 --repeat 2 --json
@@ -151,7 +155,8 @@ run "$bench" decode --model "$tiny" --fill-context 100 --tokens 20 --repeat 1
 expect_rc 0
 usage --fill-context decode --model "$tiny" --fill-context 100 --prompt-tokens 5
 run "$bench" decode --model "$tiny" --fill-context 9000 --tokens 1
-[ "$rc" -ne 0 ] || fail "a context beyond the model's was filled"
+expect_rc 1
+expect_err --fill-context
 run "$bench" replay --trace "$TMPDIR/three.json"
 expect_rc 1
 expect_err three.json
