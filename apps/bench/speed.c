@@ -84,6 +84,7 @@ static tt_status begin_trace(speed_run *r, tt_error *err)
         return TT_OK;
     if (r->model->cache == NULL)
         return tt_fail(err, TT_ERR_INVALID, "a dense model has no experts to trace");
+    TT_TRY(tt_cache_trace_check_target(r->trace, err));
     const tt_cache_trace_info info = {.n_layers = a->n_layers,
                                       .n_experts = a->n_experts,
                                       .top_k = a->top_k,
