@@ -285,6 +285,7 @@ static int report(speed_run *r)
     bench_set(obj, "expert_hit_rate", json_real(hit_rate(&stats)));
     bench_set(obj, "expert_bytes_read", json_integer((json_int_t)stats.expert_bytes_read));
     bench_set(obj, "expert_wait_seconds", json_real(stats.expert_wait_seconds));
+    bench_set(obj, "slabs_retired", json_integer(stats.slabs_retired));
     bench_set(obj, "load_seconds", json_real(stats.load_seconds));
     bench_set(obj, "peak_rss", json_integer((json_int_t)tt_machine_peak_rss()));
     bench_set(obj, "major_faults", json_integer((json_int_t)tt_machine_major_faults()));

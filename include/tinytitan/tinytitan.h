@@ -156,7 +156,8 @@ typedef struct tt_plan {
     uint64_t kv;           /* KV rows at max_context */
     uint64_t state;        /* recurrent and convolution state, with the session's one checkpoint */
     uint64_t scratch;      /* activations of one prefill chunk, logits */
-    uint64_t fixed;        /* program, tokenizer, tables, thread stacks */
+    uint64_t fixed;        /* program and its files, tokenizer, tables, thread stacks, and what the
+                              kernel takes to map it all */
     uint64_t total;        /* sum of the above */
     uint64_t budget;       /* what it had to fit in */
     uint64_t machine_available; /* memory available when asked: the least of MemAvailable and cgroup
