@@ -44,7 +44,14 @@ if [ -n "$runs" ]; then exec 3>>"$runs"; else exec 3>&1; fi
 memory=/sys/fs/cgroup/memory/tinytitan-peers.$$
 mkdir "$memory"
 work=$(mktemp -d)
-trap 'rmdir "$memory"; rm -rf "$work"' EXIT
+# Stopped in the middle, a run must not go on alone.
+clean_up() {
+    while read -r pid; do kill -KILL "$pid"; done <"$memory/cgroup.procs"
+    until rmdir "$memory" 2>/dev/null; do sleep 0.2; done
+    rm -rf "$work"
+}
+trap clean_up EXIT
+trap 'exit 1' INT TERM HUP
 "$bench" chain --model "$model" --tokens $((warm + tokens)) >"$work/ids.json"
 
 kills() { awk '/^oom_kill / { print $2 }' "$memory/memory.oom_control"; }
@@ -63,7 +70,8 @@ capped() { # bytes command...
     (
         echo "$BASHPID" >"$memory/cgroup.procs"
         exec timeout -s KILL "$limit" "$@"
-    ) >"$work/out" 2>"$work/err" || rc=$?
+    ) >"$work/out" 2>"$work/err" &
+    wait $! || rc=$? # a signal ends the wait
     # The kernel's killer and the clock both end in 137.
     case $rc in
     0) ended=answered ;;
