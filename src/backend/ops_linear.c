@@ -20,9 +20,11 @@ typedef struct part_list {
     uint32_t n;
 } part_list;
 
-static bool is_affine(const tt_mat *W)
+/* Gate and up go through one product of whole numbers, so both must be of one width. */
+static bool is_affine(const part *p)
 {
-    return W->dtype == TT_DTYPE_Q4 || W->dtype == TT_DTYPE_Q8;
+    return (p->W->dtype == TT_DTYPE_Q4 || p->W->dtype == TT_DTYPE_Q8) &&
+           (p->up == NULL || p->up->dtype == p->W->dtype);
 }
 
 /* ---- activations in whole numbers ---- */
@@ -224,7 +226,7 @@ static void add_part(tt_backend *be, batch *b, part p)
     const tt_cpu_impl *im = tt_impl_of(be);
     if (p.T == 0)
         return;
-    if (im->k.dot != NULL && is_affine(p.W)) {
+    if (im->k.dot != NULL && is_affine(&p)) {
         p.planes = be->prompt ? 1 : 2;
         size_t words = p.T * tt_dot_words(p.W->cols, p.planes), room = TT_DOT_BYTES / 4;
         if (words > room - b->words)

@@ -23,7 +23,7 @@ static void play(const tt_cache_trace *t)
             if (slots[i] > t->info.n_layers * t->info.n_experts)
                 continue;
             if (tt_cache_replay(t, &o, &r, NULL) != TT_OK ||
-                r.asks != r.hits + r.misses + r.joins || r.asks != t->picks)
+                r.asks != r.hits + r.misses + r.joins || r.asks > t->picks) /* guesses do not count */
                 abort();
         }
     }
