@@ -121,17 +121,17 @@ if mount -t tmpfs -o size=8k tinytitan-test "$TMPDIR/small" 2>/dev/null; then
     expect_err "No space left on device"
 fi
 # What is there and no heat profile stays: texts, links, pipes.
-echo keep >"$TMPDIR/text"
-ln -s text "$TMPDIR/link"
+echo keep >"$TMPDIR/letter"
+ln -s letter "$TMPDIR/link"
 mkfifo "$TMPDIR/pipe"
-for target in text link pipe; do
+for target in letter link pipe; do
     run timeout 60 "$cli" "${story[@]}" --heat-profile "$TMPDIR/$target"
     expect_rc 0
     expect_same "$out" "$words"
     expect_err "$TMPDIR/$target"
     expect_err "will not be replaced"
 done
-expect_same "$(cat "$TMPDIR/text")" keep
+expect_same "$(cat "$TMPDIR/letter")" keep
 [ -L "$TMPDIR/link" ] && [ -p "$TMPDIR/pipe" ] || fail "a link or a pipe was replaced"
 
 # A dense model has no experts to read ahead.
