@@ -8,8 +8,10 @@
 # A cap is memory.limit_in_bytes of a cgroup (v1) that the run is alone in: its page cache counts. Before
 # every run the page cache is dropped. Both decode the chain of the install (TinyTitanBench chain): the
 # ids of --warm-up first, untimed, then the timed ones. Ours is told the cap as --ram-budget; the peer
-# maps its file, without repacking unless --repack. A run that is killed, fails or takes longer than
-# --timeout seconds has no answer and counts as 0.
+# maps its file, without repacking unless --repack. A run that the kernel kills for memory, or that takes
+# longer than --timeout seconds, has no answer and counts as 0. One that ends in any other way (stopped
+# from outside, a missing file) says nothing about speed: it is void, counts nowhere, and the script
+# exits 1.
 #
 # Lines of single runs go to --runs, else to standard output; --csv takes two lines a cap (ours, peer)
 # in the form of docs/bench.md.
@@ -41,7 +43,10 @@ done
 if [ -z "$model" ] || [ -z "$gguf" ]; then echo "compare.sh: --model and --gguf are needed" >&2; exit 2; fi
 [ -z "$preload" ] || [ -e "$preload" ] || { echo "compare.sh: make -C lab/peers first" >&2; exit 2; }
 if [ -n "$runs" ]; then exec 3>>"$runs"; else exec 3>&1; fi
-memory=/sys/fs/cgroup/memory/tinytitan-peers.$$
+# Two at a time would drop each other's caches.
+exec 9>/tmp/tinytitan-peers.lock
+flock -n 9 || { echo "compare.sh: another one is running" >&2; exit 2; }
+memory=/sys/fs/cgroup/memory/tinytitan-peers.$$ voids=0
 mkdir "$memory"
 work=$(mktemp -d)
 # Stopped in the middle, a run must not go on alone.
@@ -76,7 +81,7 @@ capped() { # bytes command...
     case $rc in
     0) ended=answered ;;
     137) ended='out of time'; [ "$(kills)" = "$before" ] || ended='out of memory' ;;
-    *) ended="failed $rc" ;;
+    *) ended="void $rc" voids=$((voids + 1)) ;;
     esac
 }
 
@@ -84,10 +89,11 @@ line() { # round cap who
     local rate=0 max fail
     max=$(cat "$memory/memory.max_usage_in_bytes")
     fail=$(cat "$memory/memory.failcnt")
-    if [ "$ended" = answered ]; then
+    if [[ $ended = void* ]]; then
+        rate=void
+        tail -n 3 "$work/err" >&2
+    elif [ "$ended" = answered ]; then
         rate=$(tail -n 1 "$work/out" | jq '.tokens_per_second // .run_details[-1].tokens_per_second')
-    else
-        tail -n 1 "$work/err" >&2
     fi
     echo "$1,$2,$3,$rate,$ended,$max,$fail" | tee -a "$work/runs" >&3
 }
@@ -117,15 +123,17 @@ done
 # Median, least and most of a column of numbers.
 spread() { sort -g | awk '{ x[NR] = $1 } END { printf "%.3f,%.3f,%.3f",
     (x[int((NR + 1) / 2)] + x[int(NR / 2) + 1]) / 2, x[1], x[NR] }'; }
-[ -n "$csv" ] || exit 0
+[ -n "$csv" ] || exit $((voids > 0))
 cpu=$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1)
 commit=$(git rev-parse --short HEAD)
 for cap in $caps; do
     for who in ours peer; do
-        rates=$(awk -F, -v c="$cap" -v w=$who '$2 == c && $3 == w { print $4 }' "$work/runs")
+        rates=$(awk -F, -v c="$cap" -v w=$who '$2 == c && $3 == w && $4 != "void" { print $4 }' "$work/runs")
+        [ -n "$rates" ] || continue
         ends=$(awk -F, -v c="$cap" -v w=$who '$2 == c && $3 == w { print $5 }' "$work/runs" |
             sort | uniq -c | awk '{ n = $1; $1 = ""; printf "%s%s x%d", s, substr($0, 2), n; s = ", " }')
         echo "$(date +%F),$commit,$machine,$cpu,auto,2,decode-$who,\"cap $cap, $rounds rounds, $warm ids" \
             "then $tokens timed, context $context\",$(spread <<<"$rates"),tokens/s,\"$ends\"" >>"$csv"
     done
 done
+exit $((voids > 0))
