@@ -119,6 +119,19 @@ expect_same "$(json '0.9 < o["overlap_with_token_before"] < 2 and
     35 < o["distinct_experts_in_128_tokens"] < 60')" True
 run "$bench" replay --trace "$TMPDIR/a.trace" --expert-cache-slots 64 --json
 expect_same "$(json '{r["evictions"] for r in o["rows"]}')" "{0}"
+run "$bench" replay --trace "$TMPDIR/a.trace" --expert-cache-slots 65
+expect_rc 1
+expect_err "--expert-cache-slots is 65"
+# What is there and no trace stays, and is told before anything runs.
+echo keep >"$TMPDIR/letter"
+ln -s letter "$TMPDIR/link"
+for target in letter link none/at/all; do
+    run "$bench" decode --model "$tiny" --tokens 2 --repeat 1 --trace "$TMPDIR/$target"
+    expect_rc 1
+    expect_err "$TMPDIR/$target"
+    expect_no_out tokens
+done
+expect_same "$(cat "$TMPDIR/letter")" keep
 
 run "$bench" chain --model "$tiny" --tokens 201
 expect_rc 0
