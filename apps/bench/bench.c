@@ -28,6 +28,7 @@ static const command commands[] = {
     {"decode", bench_decode, "tokens a second, one after the other"},
     {"prefill", bench_prefill, "tokens a second of a prompt"},
     {"replay", bench_replay, "a trace of decode or prefill against cache policies and sizes"},
+    {"chain", bench_chain, "the ids that a synthetic install was made for"},
     {"synth", bench_synth, "writes a model of random weights in a published geometry"},
     {"kernels", bench_kernels, "a level's kernels: proved, then timed beside the machine's limits"},
     {"io", bench_io, "bytes a second of the disk, by reader, depth and piece size"},

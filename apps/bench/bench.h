@@ -95,6 +95,7 @@ int bench_prefill(int argc, char **argv);
 int bench_io(int argc, char **argv);
 int bench_kernels(int argc, char **argv);
 int bench_replay(int argc, char **argv);
+int bench_chain(int argc, char **argv);
 int bench_synth(int argc, char **argv);
 
 #endif

@@ -6,22 +6,22 @@
 #include "base/clock.h"
 
 /* Rows of ROW bytes that are read side by side, and how far ahead each is asked for. */
-typedef struct pattern {
+typedef struct order {
     uint32_t rows, ahead;
-} pattern;
+} order;
 
 #define ROW 1024u
 
-static const pattern patterns[CEILING_PATTERNS] = {
+static const order patterns[CEILING_PATTERNS] = {
     {1, 0},    {1, 512},  {1, 1024}, {1, 2048}, {1, 4096},  {4, 0},
     {4, 1024}, {4, 2048}, {4, 4096}, {8, 4096}, {16, 4096}, {16, 16384},
 };
 
-typedef uint64_t line __attribute__((vector_size(64), aligned(64)));
+typedef uint64_t piece __attribute__((vector_size(16)));
 
 typedef struct read_job {
     const char *block;
-    pattern p;
+    order p;
     _Atomic uint64_t sink;
 } read_job;
 
@@ -30,19 +30,19 @@ static void read_part(void *ctx, size_t begin, size_t end, unsigned worker)
 {
     read_job *j = ctx;
     uint32_t rows = j->p.rows, ahead = j->p.ahead;
-    line seen = {0};
+    piece a = {0}, b = {0}, c = {0}, d = {0};
     for (size_t i = begin; i < end; i++) {
         const char *group = j->block + i * rows * ROW;
-        for (uint32_t at = 0; at < ROW; at += sizeof(line))
+        for (uint32_t at = 0; at < ROW; at += 64)
             for (uint32_t r = 0; r < rows; r++) {
-                const char *p = group + r * ROW + at;
+                const piece *p = (const piece *)(const void *)(group + r * ROW + at);
                 if (ahead > 0)
-                    __builtin_prefetch(p + ahead);
-                seen |= *(const line *)(const void *)p;
+                    __builtin_prefetch((const char *)p + ahead);
+                a |= p[0], b |= p[1], c |= p[2], d |= p[3];
             }
     }
-    for (unsigned i = 0; i < 8; i++)
-        atomic_fetch_or_explicit(&j->sink, seen[i], memory_order_relaxed);
+    a |= b | c | d;
+    atomic_fetch_or_explicit(&j->sink, a[0] | a[1], memory_order_relaxed);
 }
 
 void ceiling_read(ceilings *c, tt_pool *pool, const void *block, size_t bytes, unsigned pattern)

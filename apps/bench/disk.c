@@ -153,10 +153,11 @@ static tt_status measure_cell(disk_run *r, cell *c, uint32_t round, double slice
 {
     uint64_t bytes = c->bytes;
     double seconds = c->seconds;
-    for (; slice > 0; slice -= 1) {
+    uint32_t parts = (uint32_t)slice + 1;
+    for (uint32_t i = 0; i < parts; i++) {
         if (!bench_goes_on(NULL))
             return tt_fail(err, TT_ERR_ABORTED, "stopped");
-        TT_TRY(measure_part(r, c, slice < 1 ? slice : 1, err));
+        TT_TRY(measure_part(r, c, slice / parts, err));
     }
     if (c->seconds > seconds)
         c->rate[round] = (double)(c->bytes - bytes) / (c->seconds - seconds);

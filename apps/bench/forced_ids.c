@@ -40,7 +40,27 @@ tt_status bench_ids_read(const char *file, uint32_t **out, size_t *n_out, tt_err
     return TT_OK;
 }
 
-static tt_status chain_ids(const char *seed, const char *model, size_t need, uint32_t *ids,
+/* "chain:SEED" into its seed; of other words nothing is said. */
+static tt_status chain_seed(const char *words, uint64_t *seed, tt_error *err)
+{
+    if (strncmp(words, "chain:", 6) != 0)
+        return TT_OK;
+    char *end = NULL;
+    errno = 0;
+    *seed = strtoull(words + 6, &end, 10);
+    if (words[6] < '0' || words[6] > '9' || *end != '\0' || errno != 0)
+        return tt_fail(err, TT_ERR_INVALID, "--forced-ids is \"%.100s\", the seed is no number",
+                       words);
+    return TT_OK;
+}
+
+tt_status bench_ids_check(const char *words, tt_error *err)
+{
+    uint64_t seed = 0;
+    return words == NULL ? TT_OK : chain_seed(words, &seed, err);
+}
+
+static tt_status chain_ids(const char *words, const char *model, size_t need, uint32_t *ids,
                            tt_error *err)
 {
     tt_install *in = NULL;
@@ -50,12 +70,7 @@ static tt_status chain_ids(const char *seed, const char *model, size_t need, uin
     tt_status st = synth_chain_of(in, &chain, &from, err);
     tt_install_close(&in);
     TT_TRY(st);
-    char *end = NULL;
-    errno = 0;
-    if (seed != NULL)
-        from = strtoull(seed, &end, 10);
-    if (seed != NULL && (seed[0] < '0' || seed[0] > '9' || *end != '\0' || errno != 0))
-        st = tt_fail(err, TT_ERR_INVALID, "\"%s\" is not a seed of the chain", seed);
+    st = chain_seed(words, &from, err);
     bench_locality_restart(chain, from);
     for (size_t i = 0; st == TT_OK && i < need; i++)
         ids[i] = bench_locality_next(chain);
@@ -82,7 +97,7 @@ tt_status bench_ids_forced(const char *words, const char *model, size_t need, ui
     ids = calloc(need > 0 ? need : 1, sizeof *ids);
     if (ids == NULL)
         return tt_fail(err, TT_ERR_NOMEM, "out of memory for %zu ids", need);
-    tt_status st = chain_ids(words[5] == ':' ? words + 6 : NULL, model, need, ids, err);
+    tt_status st = chain_ids(words, model, need, ids, err);
     if (st != TT_OK) {
         free(ids);
         return st;

@@ -16,5 +16,7 @@ TT_MUST_CHECK tt_status bench_ids_read(const char *file, uint32_t **ids, size_t 
  * synthetic install at `model`, or "chain:SEED" for that chain from another start. */
 TT_MUST_CHECK tt_status bench_ids_forced(const char *words, const char *model, size_t need,
                                          uint32_t **ids, tt_error *err);
+/* What is wrong with the words alone; NULL is fine. */
+TT_MUST_CHECK tt_status bench_ids_check(const char *words, tt_error *err);
 
 #endif

@@ -86,6 +86,17 @@ static tt_status look(replay_run *r, tt_error *err)
 
 /* ---- hits ---- */
 
+static tt_status check_size(const replay_run *r, tt_error *err)
+{
+    uint32_t all = r->trace.info.n_experts;
+    if (r->slots <= all)
+        return TT_OK;
+    return tt_fail(err, TT_ERR_INVALID,
+                   "--expert-cache-slots is %u, a layer of this trace has %u experts: give at most "
+                   "so many",
+                   r->slots, all);
+}
+
 static void choose_sizes(replay_run *r)
 {
     const tt_cache_trace_info *i = &r->trace.info;
@@ -184,7 +195,7 @@ int bench_replay(int argc, char **argv)
                       .required = true),
         TT_OPT_U32("expert-cache-slots", &r.slots, "N", 1, TT_MAX_EXPERTS,
                    "only this number of slots a layer; unless given from a token's experts to all"),
-        TT_OPT_FLOAT("half-life", &r.half_life, "TOKENS", 0, 1e9,
+        TT_OPT_FLOAT("half-life", &r.half_life, "TOKENS", 0, 100000,
                      "of lfu-decay; 0: as suits the slots (0)"),
         BENCH_OTHER_ROWS(&r.o),
         TT_OPT_END,
@@ -199,7 +210,10 @@ int bench_replay(int argc, char **argv)
     if (tt_cache_trace_load(r.file, &r.trace, &err) != TT_OK)
         return bench_fail(&err);
     choose_sizes(&r);
-    rc = look(&r, &err) == TT_OK ? report(&r) : bench_fail(&err);
+    tt_status st = check_size(&r, &err);
+    if (st == TT_OK)
+        st = look(&r, &err);
+    rc = st == TT_OK ? report(&r) : bench_fail(&err);
     tt_cache_trace_free(&r.trace);
     return rc;
 }

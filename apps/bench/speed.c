@@ -84,6 +84,7 @@ static tt_status begin_trace(speed_run *r, tt_error *err)
         return TT_OK;
     if (r->model->cache == NULL)
         return tt_fail(err, TT_ERR_INVALID, "a dense model has no experts to trace");
+    TT_TRY(tt_cache_trace_check_target(r->trace, err));
     const tt_cache_trace_info info = {.n_layers = a->n_layers,
                                       .n_experts = a->n_experts,
                                       .top_k = a->top_k,
@@ -284,6 +285,7 @@ static int report(speed_run *r)
     bench_set(obj, "expert_hit_rate", json_real(hit_rate(&stats)));
     bench_set(obj, "expert_bytes_read", json_integer((json_int_t)stats.expert_bytes_read));
     bench_set(obj, "expert_wait_seconds", json_real(stats.expert_wait_seconds));
+    bench_set(obj, "slabs_retired", json_integer(stats.slabs_retired));
     bench_set(obj, "load_seconds", json_real(stats.load_seconds));
     bench_set(obj, "peak_rss", json_integer((json_int_t)tt_machine_peak_rss()));
     bench_set(obj, "major_faults", json_integer((json_int_t)tt_machine_major_faults()));
@@ -328,6 +330,12 @@ static int measure(speed_run *r)
                       "JSON list of the ids to run on, or the chain of a synthetic install"),      \
         TT_OPT_STRING("trace", &(r).trace, "FILE", "write what the expert cache was asked")
 
+static int check_forced(const speed_run *r)
+{
+    tt_error err = {.offset = -1};
+    return bench_ids_check(r->forced, &err) == TT_OK ? BENCH_GO_ON : bench_usage(&err);
+}
+
 int bench_decode(int argc, char **argv)
 {
     speed_run r = {.o.kv = BENCH_KV_8,
@@ -352,6 +360,8 @@ int bench_decode(int argc, char **argv)
     };
     int rc = bench_parse("decode", "Measures how fast tokens follow one another.", table, &r.o,
                          argc, argv);
+    if (rc == BENCH_GO_ON)
+        rc = check_forced(&r);
     if (rc != BENCH_GO_ON)
         return rc;
     if (r.fill > 0 && tt_args_given(table, "prompt-tokens")) {
@@ -359,8 +369,10 @@ int bench_decode(int argc, char **argv)
                         "--prompt-tokens out\n");
         return BENCH_USAGE;
     }
-    if (r.fill > 0)
+    if (r.fill > 0) {
         r.prompt_tokens = 0;
+        r.o.context_flag = "--fill-context, --warm-up and --tokens";
+    }
     return measure(&r);
 }
 
@@ -378,5 +390,7 @@ int bench_prefill(int argc, char **argv)
         TT_OPT_END,
     };
     int rc = bench_parse("prefill", "Measures how fast a prompt is read.", table, &r.o, argc, argv);
+    if (rc == BENCH_GO_ON)
+        rc = check_forced(&r);
     return rc != BENCH_GO_ON ? rc : measure(&r);
 }

@@ -1,34 +1,17 @@
 /* synth: writes a model of random weights in the geometry of a published one. */
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
 #include "base/machine.h"
+#include "base/stop.h"
 #include "bench/bench.h"
 #include "bench/synth.h"
 
 static const char *const bit_words[] = {"4", "8", NULL};
 static const char *const table_words[] = {"4", "8", "16", NULL};
 static const char *const form_words[] = {"install", "checkpoint", NULL};
-
-static volatile int stop_asked;
-
-static void on_signal(int sig)
-{
-    (void)sig;
-    stop_asked = 1;
-}
-
-static void catch_signals(void)
-{
-    struct sigaction sa = {.sa_handler = on_signal, .sa_flags = (int)SA_RESETHAND};
-    sigemptyset(&sa.sa_mask);
-    sigaction(SIGINT, &sa, NULL);
-    sigaction(SIGTERM, &sa, NULL);
-    sigaction(SIGHUP, &sa, NULL);
-}
 
 static int report(const bench_options *bo, const synth_model *m, bool checkpoint, uint64_t bytes,
                   double seconds)
@@ -91,10 +74,12 @@ int bench_synth(int argc, char **argv)
         return st == TT_ERR_INVALID ? bench_usage(&err) : bench_fail(&err);
     uint64_t bytes = 0;
     double begin = tt_now();
-    catch_signals();
-    st = form == 1 ? synth_write_checkpoint(&m, &stop_asked, &bytes, &err)
-                   : synth_write_install(&m, &stop_asked, &bytes, &err);
-    rc = st == TT_OK ? report(&bo, &m, form == 1, bytes, tt_now() - begin) : bench_fail(&err);
+    tt_stop_catch();
+    st = form == 1 ? synth_write_checkpoint(&m, tt_stop_flag(), &bytes, &err)
+                   : synth_write_install(&m, tt_stop_flag(), &bytes, &err);
+    rc = st == TT_OK            ? report(&bo, &m, form == 1, bytes, tt_now() - begin)
+         : st == TT_ERR_INVALID ? bench_usage(&err) /* no name for a directory */
+                                : bench_fail(&err);
     synth_close(&m);
     return rc;
 }

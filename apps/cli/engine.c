@@ -24,7 +24,8 @@ static void save_heat(tt_engine *e)
 {
     tt_error err = {.offset = -1};
     if (e->model != NULL && tt_model_save_heat(e->model, &err) != TT_OK)
-        tt_out_notice("the heat profile was not kept: %s", err.message);
+        tt_out_notice("the heat profile was not kept: %s%s%s", err.file,
+                      err.file[0] != '\0' ? ": " : "", err.message);
 }
 
 void tt_engine_close(tt_engine *e)

@@ -146,7 +146,7 @@ static void plan_memory(const tt_plan *p, uint32_t asked, tt_buf *b)
     plan_row(b, "KV", p->kv, note);
     plan_row(b, "state", p->state, "recurrent, convolution, checkpoint");
     plan_row(b, "scratch", p->scratch, "one prefill chunk, logits");
-    plan_row(b, "program", p->fixed, "tables, tokenizer, stacks");
+    plan_row(b, "program", p->fixed, "its files, tables, tokenizer, stacks; the kernel's tables");
     plan_row(b, "total", p->total, "");
     plan_row(b, "budget", p->budget,
              p->budget_given ? "given by --ram-budget" : "what the machine has to spare");

@@ -111,9 +111,10 @@ typedef struct tt_tokenizer tt_tokenizer;
 typedef struct tt_decoder tt_decoder;
 
 typedef struct tt_model_options {
-    const char *backend;    /* "cpu" (default) or "ref" */
-    const char *cpu_level;  /* NULL or "auto": best the machine has; or its name, "ref", "avx2", ... */
-    uint32_t threads;       /* 0: one a physical core */
+    const char *backend; /* "cpu" (default) or "ref" */
+    const char
+        *cpu_level;   /* NULL or "auto": best the machine has; or its name, "ref", "avx2", ... */
+    uint32_t threads; /* 0: one a physical core */
     uint32_t max_context;   /* tokens; 0: min(the model's, 32768) */
     uint32_t kv_bits;       /* 32, 16, 8 (default), 4 */
     uint32_t prefill_chunk; /* prompt tokens a step, for which each expert is read once; a multiple
@@ -155,7 +156,8 @@ typedef struct tt_plan {
     uint64_t kv;           /* KV rows at max_context */
     uint64_t state;        /* recurrent and convolution state, with the session's one checkpoint */
     uint64_t scratch;      /* activations of one prefill chunk, logits */
-    uint64_t fixed;        /* program, tokenizer, tables, thread stacks */
+    uint64_t fixed;        /* program and its files, tokenizer, tables, thread stacks, and what the
+                              kernel takes to map it all */
     uint64_t total;        /* sum of the above */
     uint64_t budget;       /* what it had to fit in */
     uint64_t machine_available; /* memory available when asked: the least of MemAvailable and cgroup

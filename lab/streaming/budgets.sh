@@ -2,18 +2,18 @@
 # Decode of one install under whole-process budgets, each in a memory cgroup of its own, interleaved.
 #
 #   lab/streaming/budgets.sh --model X.gturbo [--budgets "4G 6G 8G 12G 16G"] [--rounds 5]
-#       [--warm-up 96] [--tokens 32] [--context 8192] [--bps BYTES] [--capped] [--csv FILE]
+#       [--warm-up 96] [--tokens 32] [--context 8192] [--repeat 1] [--bps BYTES] [--capped] [--csv FILE]
 #
 # --bps throttles the disk that the install stands on to so many bytes a second of this run's reads
 # (blkio.throttle of cgroup v1). --capped puts memory.limit_in_bytes at the budget, where
 # memory.failcnt must stay 0; without it the group has no limit and memory.max_usage_in_bytes, page
 # cache included, must stay at or under the budget. Before each run the page cache is dropped. Each
-# run is one line (of several repeats the last): round, budget, slots, tokens/s, hit rate, A, E and R of docs/bench.md, the bound
-# that they give, the cgroup's figures. Needs root and cgroup v1.
+# run is one line, of several repeats the last, in the order of its head; lab/streaming/bound.sh
+# compares them with the bound. Needs root and cgroup v1.
 set -eu
 export LC_ALL=C.UTF-8
 bench=build/bin/TinyTitanBench model='' budgets='4G 6G 8G 12G 16G' rounds=5 warm=96 tokens=32
-context=8192 bps=0 capped=0 csv=/dev/stdout extra=()
+context=8192 repeat=1 bps=0 capped=0 csv=/dev/stdout extra=()
 while [ $# -gt 0 ]; do
     case $1 in
     --model) model=$2 ;;
@@ -22,6 +22,7 @@ while [ $# -gt 0 ]; do
     --warm-up) warm=$2 ;;
     --tokens) tokens=$2 ;;
     --context) context=$2 ;;
+    --repeat) repeat=$2 ;;
     --bps) bps=$2 ;;
     --csv) csv=$2 ;;
     --bench) bench=$2 ;;
@@ -54,7 +55,7 @@ one() { # round budget
         echo "$BASHPID" >"$memory/cgroup.procs"
         echo "$BASHPID" >"$blkio/cgroup.procs"
         exec "$bench" decode --model "$model" --ram-budget "$2" --max-context "$context" \
-            --forced-ids chain --prompt-tokens 1 --warm-up "$warm" --tokens "$tokens" --repeat 1 \
+            --forced-ids chain --prompt-tokens 1 --warm-up "$warm" --tokens "$tokens" --repeat "$repeat" \
             --json "${extra[@]}"
     ) >"$out" || { echo "$1,$2,failed" >>"$csv"; return; }
     tail -n 1 "$out" | jq -r --arg round "$1" --arg budget "$2" \

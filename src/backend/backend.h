@@ -164,8 +164,8 @@ struct tt_backend {
     const char *level; /* a name of tt_cpu_level_at */
     void *impl;        /* private to the implementation */
     /* Set before the ops of a step: they work on a prompt, and a level may round the activations of
-     * products with codes, of weights or of KV rows, to 8 bits of the largest of 64; otherwise to no
-     * less than 15. */
+     * products with codes, of weights or of KV rows, to 8 bits of the largest of 64; otherwise to
+     * no less than 15. */
     bool prompt;
 };
 

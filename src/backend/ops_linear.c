@@ -27,9 +27,11 @@ typedef struct part_list {
     uint32_t n;
 } part_list;
 
-static bool is_affine(const tt_mat *W)
+/* Gate and up go through one product of whole numbers, so both must be of one width. */
+static bool is_affine(const part *p)
 {
-    return W->dtype == TT_DTYPE_Q4 || W->dtype == TT_DTYPE_Q8;
+    return (p->W->dtype == TT_DTYPE_Q4 || p->W->dtype == TT_DTYPE_Q8) &&
+           (p->up == NULL || p->up->dtype == p->W->dtype);
 }
 
 static const float *row_of(const rows_of_x *x, uint32_t t)
@@ -249,7 +251,7 @@ static void add_part(tt_backend *be, batch *b, part p)
 {
     const tt_cpu_impl *im = tt_impl_of(be);
     const size_t room = TT_DOT_BYTES / sizeof *im->xq;
-    bool dot = im->k.dot != NULL && is_affine(p.W);
+    bool dot = im->k.dot != NULL && is_affine(&p);
     uint32_t left = p.x.T, t = 0;
     p.planes = be->prompt ? 1 : 2;
     size_t words = dot ? tt_dot_words(p.x.cols, p.planes) : p.x.from != NULL ? p.x.cols : 0;

@@ -136,14 +136,47 @@ tt_status tt_dir_sync(const char *path, tt_error *err)
     return TT_OK;
 }
 
+int tt_file_create_beside(const char *path, char tmp[TT_MAX_PATH + 32])
+{
+    snprintf(tmp, TT_MAX_PATH + 32, "%s.tmp.%ld", path, (long)getpid());
+    /* What stands there is a dead process's, or a link or pipe that somebody has laid. */
+    (void)unlink(tmp);
+    return open(tmp, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
+}
+
+tt_status tt_file_check_replaced(const char *path, const char *what, const void *magic, size_t n,
+                                 tt_error *err)
+{
+    struct stat sb;
+    char head[64];
+    if (lstat(path, &sb) != 0)
+        return TT_OK;
+    if (!S_ISREG(sb.st_mode))
+        return tt_fail_at(
+            err, TT_ERR_EXISTS, path, -1,
+            "is there and no regular file, it will not be replaced; name another file");
+    if (n == 0 || sb.st_size == 0)
+        return TT_OK;
+    int fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    bool same = fd >= 0 && n <= sizeof head && pread(fd, head, n, 0) == (ssize_t)n &&
+                memcmp(head, magic, n) == 0;
+    if (fd >= 0)
+        close(fd);
+    if (same)
+        return TT_OK;
+    return tt_fail_at(
+        err, TT_ERR_EXISTS, path, -1,
+        "is there and not %s, it will not be replaced; name another file or remove it", what);
+}
+
 tt_status tt_file_publish(const char *path, const void *bytes, size_t n, tt_error *err)
 {
     char tmp[TT_MAX_PATH + 32], dir[TT_MAX_PATH];
     if (strlen(path) >= TT_MAX_PATH)
         return tt_fail_at(err, TT_ERR_LIMIT, path, -1, "path is longer than %u bytes",
                           TT_MAX_PATH - 1);
-    snprintf(tmp, sizeof tmp, "%s.tmp.%ld", path, (long)getpid());
-    int fd = open(tmp, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+    TT_TRY(tt_file_check_replaced(path, "", NULL, 0, err));
+    int fd = tt_file_create_beside(path, tmp);
     if (fd < 0)
         return tt_fail_errno(err, errno, path, "cannot create %s", tmp);
     tt_status st = tt_file_pwrite(fd, path, bytes, n, 0, err);

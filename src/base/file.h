@@ -9,6 +9,7 @@
 #ifndef TT_BASE_FILE_H
 #define TT_BASE_FILE_H
 
+#include "base/limits.h"
 #include "base/status.h"
 
 /* Whole regular file of at most `max` bytes, allocated (tt_free) and NUL-terminated one past *len.
@@ -23,8 +24,16 @@ TT_MUST_CHECK tt_status tt_file_pread(int fd, const char *path, void *buf, size_
                                       uint64_t offset, tt_error *err);
 TT_MUST_CHECK tt_status tt_file_pwrite(int fd, const char *path, const void *buf, size_t n,
                                        uint64_t offset, tt_error *err);
+/* Creates "PATH.tmp.PID" for writing, anew: never through a link, a pipe or a file that was there.
+ * `path` is shorter than TT_MAX_PATH. A descriptor, or -1 with errno. */
+int tt_file_create_beside(const char *path, char tmp[TT_MAX_PATH + 32]);
+/* Whether a file may be written at `path`: nothing is there, or an empty regular file, or one that
+ * begins with these n bytes (64 at most; 0: any regular file), which is what `what` names ("a heat
+ * profile"). Otherwise TT_ERR_EXISTS. */
+TT_MUST_CHECK tt_status tt_file_check_replaced(const char *path, const char *what,
+                                               const void *magic, size_t n, tt_error *err);
 /* Writes `path` by way of a temporary sibling: write, fsync, rename, fsync of the directory. Mode
- * 0644. */
+ * 0644. What is there and no regular file is not replaced. */
 TT_MUST_CHECK tt_status tt_file_publish(const char *path, const void *bytes, size_t n,
                                         tt_error *err);
 /* SHA-256 of a whole file in one bounded buffer. `progress` (may be NULL) counts bytes against

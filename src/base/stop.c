@@ -33,6 +33,11 @@ int tt_stop_signal(void)
     return came;
 }
 
+const volatile int *tt_stop_flag(void)
+{
+    return &came;
+}
+
 const char *tt_stop_name(int sig)
 {
     return sig == SIGINT    ? "SIGINT"

@@ -17,6 +17,8 @@
 void tt_stop_catch(void);
 /* The signal that came, or 0. */
 int tt_stop_signal(void);
+/* The same for loops that take a flag. */
+const volatile int *tt_stop_flag(void);
 /* "SIGTERM" and so on. */
 const char *tt_stop_name(int signal);
 /* What the program exits with then: 128 and the signal's number, as a shell reports it. */

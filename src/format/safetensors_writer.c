@@ -33,10 +33,9 @@ tt_status tt_st_writer_create(const char *path, tt_st_writer **out, tt_error *er
     if (w == NULL)
         return tt_fail_at(err, TT_ERR_NOMEM, path, -1, "out of memory");
     strcpy(w->path, path);
-    snprintf(w->tmp, sizeof w->tmp, "%s.tmp.%ld", path, (long)getpid());
     tt_buf_init(&w->metadata, TT_MIB);
     tt_buf_init(&w->tensors, TT_MAX_SAFETENSORS_HEADER - TT_MIB - TT_KIB);
-    w->fd = open(w->tmp, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+    w->fd = tt_file_create_beside(path, w->tmp);
     if (w->fd < 0) {
         tt_status st = tt_fail_errno(err, errno, path, "cannot create %s", w->tmp);
         free(w);

@@ -92,7 +92,7 @@ static tt_status play_ask(replay *p, const tt_cache_event *e, tt_error *err)
     bool guess = is_guess(e);
     p->pick += e->n;
     p->r.asks += guess ? 0 : e->n;
-    if (!e->prefill)
+    if (!e->prefill && !guess)
         p->r.decode_asks += e->n;
     if (!tt_slot_ask(&p->table, &a, finish, p)) {
         p->r.refused += guess ? 0 : e->n;

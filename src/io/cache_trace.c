@@ -1,7 +1,10 @@
 #include "io/cache_trace.h"
 
+#include <errno.h>
+#include <libgen.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/file.h"
 #include "base/hash.h"
@@ -108,6 +111,19 @@ static void fill_header(char *h, const tt_cache_trace_info *info, uint64_t event
     tt_put_u64(h + 48, event_bytes);
 }
 
+tt_status tt_cache_trace_check_target(const char *path, tt_error *err)
+{
+    char dir[TT_MAX_PATH];
+    TT_TRY(tt_file_check_replaced(path, "a trace", MAGIC, sizeof MAGIC, err));
+    if (strlen(path) >= sizeof dir)
+        return tt_fail_at(err, TT_ERR_LIMIT, path, -1, "path is longer than %u bytes",
+                          TT_MAX_PATH - 1);
+    strcpy(dir, path);
+    if (access(dirname(dir), W_OK | X_OK) != 0)
+        return tt_fail_errno(err, errno, path, "no file can be made in its folder");
+    return TT_OK;
+}
+
 tt_status tt_cache_trace_publish(tt_cache_trace_writer *w, const char *path, tt_error *err)
 {
     TT_TRY(tt_buf_status(&w->buf, err));
@@ -117,6 +133,8 @@ tt_status tt_cache_trace_publish(tt_cache_trace_writer *w, const char *path, tt_
     tt_put_u32(crc, tt_crc32c(0, w->buf.data, len));
     tt_buf_append(&w->buf, crc, sizeof crc);
     tt_status st = tt_buf_status(&w->buf, err);
+    if (st == TT_OK)
+        st = tt_cache_trace_check_target(path, err);
     if (st == TT_OK)
         st = tt_file_publish(path, w->buf.data, w->buf.len, err);
     w->buf.len = len;

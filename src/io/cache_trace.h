@@ -62,6 +62,9 @@ void tt_cache_trace_begin(tt_cache_trace_writer *w, const tt_cache_trace_info *i
 void tt_cache_trace_add(tt_cache_trace_writer *w, const tt_cache_event *e);
 /* For tt_expert_cache_record. */
 tt_cache_recorder tt_cache_trace_recorder(tt_cache_trace_writer *w);
+/* Whether a trace could be published at `path`: to be asked before the work. A file that is there
+ * is replaced only if it is a trace. */
+TT_MUST_CHECK tt_status tt_cache_trace_check_target(const char *path, tt_error *err);
 /* Publishes what came so far. Fails when events did not fit. */
 TT_MUST_CHECK tt_status tt_cache_trace_publish(tt_cache_trace_writer *w, const char *path,
                                                tt_error *err);

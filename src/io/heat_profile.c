@@ -49,7 +49,9 @@ tt_status tt_heat_profile_save(const char *path, const char *key, uint32_t n_lay
         tt_put_u32(p + HEADER_BYTES + len + i * 4, u);
     }
     tt_put_u32(p + bytes - CRC_BYTES, tt_crc32c(0, p, bytes - CRC_BYTES));
-    tt_status st = tt_file_publish(path, p, bytes, err);
+    tt_status st = tt_file_check_replaced(path, "a heat profile", MAGIC, sizeof MAGIC, err);
+    if (st == TT_OK)
+        st = tt_file_publish(path, p, bytes, err);
     free(p);
     return st;
 }

@@ -17,7 +17,7 @@ static void describe(const tt_heat *h, const tt_error *e, tt_plan *plan)
     else if (plan->heat_status == TT_ERR_NOT_FOUND)
         snprintf(plan->heat, sizeof plan->heat, "none yet at %.300s", h->path);
     else
-        snprintf(plan->heat, sizeof plan->heat, "%.380s", e->message);
+        snprintf(plan->heat, sizeof plan->heat, "%.150s: %.220s", h->path, e->message);
 }
 
 tt_status tt_heat_open(tt_heat *h, const tt_install *in, const tt_model_options *o, tt_plan *plan,

@@ -75,6 +75,49 @@ static void too_long_missing_and_irregular_are_refused(void **state)
     assert_int_equal(len, 77);
 }
 
+/* Links and pipes are neither followed nor replaced, at the path or at its temporary sibling. */
+static void publishing_follows_no_link(void **state)
+{
+    char tmp[TT_MAX_PATH + 32];
+    struct stat sb;
+    tt_error err = {0};
+    assert_int_equal(tt_file_publish(in_dir("precious"), "gold", 4, NULL), TT_OK);
+    assert_int_equal(symlink("precious", in_dir("alias")), 0);
+    assert_int_equal(tt_file_publish(in_dir("alias"), "x", 1, &err), TT_ERR_EXISTS);
+    assert_int_equal(mkfifo(in_dir("pipe"), 0600), 0);
+    assert_int_equal(tt_file_publish(in_dir("pipe"), "x", 1, &err), TT_ERR_EXISTS);
+    snprintf(tmp, sizeof tmp, "%s.tmp.%ld", in_dir("new"), (long)getpid());
+    assert_int_equal(symlink("precious", tmp), 0);
+    assert_int_equal(tt_file_publish(in_dir("new"), "x", 1, &err), TT_OK);
+    assert_int_equal(mkfifo(tmp, 0600), 0);
+    assert_int_equal(tt_file_publish(in_dir("new"), "y", 1, &err), TT_OK);
+    assert_int_not_equal(lstat(tmp, &sb), 0);
+    assert_int_equal(lstat(in_dir("new"), &sb), 0);
+    assert_true(S_ISREG(sb.st_mode) && sb.st_size == 1);
+    assert_int_equal(lstat(in_dir("precious"), &sb), 0);
+    assert_int_equal(sb.st_size, 4);
+}
+
+static void only_its_own_kind_is_replaced(void **state)
+{
+    tt_error err = {0};
+    assert_int_equal(tt_file_check_replaced(in_dir("none"), "a thing", "MAGIC", 5, &err), TT_OK);
+    assert_int_equal(tt_file_publish(in_dir("empty"), "", 0, NULL), TT_OK);
+    assert_int_equal(tt_file_check_replaced(in_dir("empty"), "a thing", "MAGIC", 5, &err), TT_OK);
+    assert_int_equal(tt_file_publish(in_dir("own"), "MAGIC and more", 14, NULL), TT_OK);
+    assert_int_equal(tt_file_check_replaced(in_dir("own"), "a thing", "MAGIC", 5, &err), TT_OK);
+    static const char *const others[] = {"MAG", "MAGI ", "something else"};
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(tt_file_publish(in_dir("other"), others[i], strlen(others[i]), NULL),
+                         TT_OK);
+        assert_int_equal(tt_file_check_replaced(in_dir("other"), "a thing", "MAGIC", 5, &err),
+                         TT_ERR_EXISTS);
+        assert_non_null(strstr(err.message, "not a thing"));
+    }
+    assert_int_equal(tt_file_check_replaced(in_dir("."), "a thing", "MAGIC", 5, &err),
+                     TT_ERR_EXISTS);
+}
+
 static void a_failed_publish_leaves_nothing(void **state)
 {
     tt_error err;
@@ -179,6 +222,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         IN_DIR(what_is_published_is_read),
         IN_DIR(too_long_missing_and_irregular_are_refused),
+        IN_DIR(publishing_follows_no_link),
+        IN_DIR(only_its_own_kind_is_replaced),
         IN_DIR(a_failed_publish_leaves_nothing),
         IN_DIR(exact_reads_and_writes),
         IN_DIR(hashing_reports_and_stops),

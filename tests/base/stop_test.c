@@ -33,10 +33,10 @@ static int in_child(int (*fn)(int), int arg)
 static int once(int sig)
 {
     tt_stop_catch();
-    if (tt_stop_signal() != 0 || !tt_stop_progress(NULL, 0, 1))
+    if (tt_stop_signal() != 0 || *tt_stop_flag() != 0 || !tt_stop_progress(NULL, 0, 1))
         return 1;
     raise(sig);
-    if (tt_stop_signal() != sig || tt_stop_progress(NULL, 0, 1))
+    if (tt_stop_signal() != sig || *tt_stop_flag() != sig || tt_stop_progress(NULL, 0, 1))
         return 2;
     return tt_stop_code(tt_stop_signal());
 }

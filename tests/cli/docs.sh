@@ -70,7 +70,7 @@ compare "environment" "$in_code" "apps/" "$in_controls" "$controls"
 known=$(cat <(for path in "$BUILD"/bin/TinyTitan*; do
     "$path" --help
     for command in $(commands "$path"); do "$path" "$command" --help; done
-done) tools/* tests/run | flags)
+done) tools/* tests/run lab/*/*.sh | flags)
 for page in README.md CONTRIBUTING.md docs/*.md docs/man/*.scd models/*/README.md; do
     for flag in $(sed 's/pkg-config.*//; s/git .*//' "$page" | flags); do
         grep -qxF -- "$flag" <<<"$known" || fail "$page names $flag, which no program has"

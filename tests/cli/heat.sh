@@ -109,17 +109,30 @@ expect_err "the heat profile was not kept: "
 run "$cli" "${story[@]}" --heat-profile "$model/manifest.json/x" --quiet
 expect_rc 0
 expect_same "$err" ""
-if [ -w /dev/full ]; then
-    # A disk that is full: the file that becomes the profile is one of it.
-    cat >"$TMPDIR/full.sh" <<'S'
-ln -s /dev/full "$TMPDIR/full.bin.tmp.$$"
-exec "$@"
-S
-    run bash "$TMPDIR/full.sh" "$cli" "${story[@]}" --heat-profile "$TMPDIR/full.bin"
+# A disk that is full, where one can be had.
+mkdir "$TMPDIR/small"
+if mount -t tmpfs -o size=8k tinytitan-test "$TMPDIR/small" 2>/dev/null; then
+    head -c 16384 /dev/zero >"$TMPDIR/small/filler" 2>/dev/null || true
+    run "$cli" "${story[@]}" --heat-profile "$TMPDIR/small/full.bin"
+    umount "$TMPDIR/small"
     expect_rc 0
     expect_same "$out" "$words"
     expect_err "the heat profile was not kept: "
+    expect_err "No space left on device"
 fi
+# What is there and no heat profile stays: texts, links, pipes.
+echo keep >"$TMPDIR/letter"
+ln -s letter "$TMPDIR/link"
+mkfifo "$TMPDIR/pipe"
+for target in letter link pipe; do
+    run timeout 60 "$cli" "${story[@]}" --heat-profile "$TMPDIR/$target"
+    expect_rc 0
+    expect_same "$out" "$words"
+    expect_err "$TMPDIR/$target"
+    expect_err "will not be replaced"
+done
+expect_same "$(cat "$TMPDIR/letter")" keep
+[ -L "$TMPDIR/link" ] && [ -p "$TMPDIR/pipe" ] || fail "a link or a pipe was replaced"
 
 # A dense model has no experts to read ahead.
 run "$cli" --model "$model" --plan --json

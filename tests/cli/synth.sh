@@ -72,7 +72,8 @@ stop_with() { # signal
     wait $pid 2>/dev/null || rc=$?
 }
 stop_with TERM
-expect_rc 1
+expect_rc 143
+expect_same "$(cat "$TMPDIR/.err")" "TinyTitanBench: stopped by SIGTERM"
 expect_same "$(ls "$dir" | tr '\n' ' ')" "converted published tiny "
 stop_with KILL
 expect_rc 137
@@ -118,7 +119,30 @@ expect_same "$(json '0.9 < o["overlap_with_token_before"] < 2 and
     35 < o["distinct_experts_in_128_tokens"] < 60')" True
 run "$bench" replay --trace "$TMPDIR/a.trace" --expert-cache-slots 64 --json
 expect_same "$(json '{r["evictions"] for r in o["rows"]}')" "{0}"
+run "$bench" replay --trace "$TMPDIR/a.trace" --expert-cache-slots 65
+expect_rc 1
+expect_err "--expert-cache-slots is 65"
+# What is there and no trace stays, and is told before anything runs.
+echo keep >"$TMPDIR/letter"
+ln -s letter "$TMPDIR/link"
+for target in letter link none/at/all; do
+    run "$bench" decode --model "$tiny" --tokens 2 --repeat 1 --trace "$TMPDIR/$target"
+    expect_rc 1
+    expect_err "$TMPDIR/$target"
+    expect_no_out tokens
+done
+expect_same "$(cat "$TMPDIR/letter")" keep
 
+run "$bench" chain --model "$tiny" --tokens 201
+expect_rc 0
+printf '%s\n' "$out" >"$TMPDIR/chain.json"
+decode "$TMPDIR/chain.json"
+expect_same "$(json "$counts")" "$first"
+run "$bench" chain --model "$tiny" --tokens 201 --seed 1
+expect_same "$out" "$(cat "$TMPDIR/chain.json")"
+run "$bench" chain --model "$dir/converted"
+expect_rc 1
+expect_err 'not made by synth'
 echo '[1, 2, 3]' >"$TMPDIR/three.json"
 run "$bench" decode --model "$tiny" --forced-ids "$TMPDIR/three.json" --prompt-tokens 1 --tokens 2 --repeat 1
 expect_rc 0
@@ -132,6 +156,9 @@ run "$bench" decode --model "$dir/converted" --forced-ids chain
 expect_rc 1
 expect_err 'not made by synth'
 
+usage 'the seed is no number' decode --model "$TMPDIR/none" --forced-ids chain:abc
+usage 'is not a name' synth --preset tiny --output "$TMPDIR/.."
+
 # ---- a made-up past ----
 
 run "$bench" decode --model "$tiny" --fill-context 700 --forced-ids chain --tokens 20 --repeat 2 --json
@@ -141,7 +168,8 @@ run "$bench" decode --model "$tiny" --fill-context 100 --tokens 20 --repeat 1
 expect_rc 0
 usage --fill-context decode --model "$tiny" --fill-context 100 --prompt-tokens 5
 run "$bench" decode --model "$tiny" --fill-context 9000 --tokens 1
-[ "$rc" -ne 0 ] || fail "a context beyond the model's was filled"
+expect_rc 1
+expect_err --fill-context
 run "$bench" replay --trace "$TMPDIR/three.json"
 expect_rc 1
 expect_err three.json

@@ -22,8 +22,9 @@ static void play(const tt_cache_trace *t)
             tt_replay_result r;
             if (slots[i] > t->info.n_layers * t->info.n_experts)
                 continue;
+            /* guesses do not count */
             if (tt_cache_replay(t, &o, &r, NULL) != TT_OK ||
-                r.asks != r.hits + r.misses + r.joins || r.asks != t->picks)
+                r.asks != r.hits + r.misses + r.joins || r.asks > t->picks)
                 abort();
         }
     }

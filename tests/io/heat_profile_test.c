@@ -129,6 +129,7 @@ static void numbers_are_checked(void **state)
     for (int i = 0; i < 3; i++) {
         float heat[N], back[N] = {0};
         tt_error err = {0};
+        (void)unlink(path);
         fill(heat);
         heat[6] = bad[i];
         assert_int_equal(tt_heat_profile_save(path, KEY, LAYERS, EXPERTS, heat, NULL), TT_OK);
@@ -144,6 +145,7 @@ static void a_newer_version_is_unsupported(void **state)
     float heat[N], back[N];
     char *bytes = NULL;
     size_t n = 0;
+    (void)unlink(path);
     fill(heat);
     assert_int_equal(tt_heat_profile_save(path, KEY, LAYERS, EXPERTS, heat, NULL), TT_OK);
     assert_int_equal(tt_file_read(path, 1 << 20, &bytes, &n, NULL), TT_OK);
@@ -160,6 +162,7 @@ static void failures_to_save_are_told(void **state)
     float heat[N], back[N];
     char elsewhere[700];
     tt_error err = {0};
+    (void)unlink(path);
     fill(heat);
     snprintf(elsewhere, sizeof elsewhere, "%s/no/such/place", dir);
     assert_int_not_equal(tt_heat_profile_save(elsewhere, KEY, LAYERS, EXPERTS, heat, &err), TT_OK);

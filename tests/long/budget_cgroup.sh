@@ -3,25 +3,13 @@
 # full context, and in one that is limited to the budget the limit is never met. With the shipped model
 # and with one of 650 MB, from the least budget that is taken to more than is needed.
 . tests/support/testlib.sh
+. tests/support/memory_group.sh
 
 cli=$(program TinyTitanCLI)
 repack=$(program TinyTitanRepack)
 
-# ---- a memory group of cgroup v1 ----
+memory_group budget
 
-base=/sys/fs/cgroup/memory
-[ -w $base/cgroup.procs ] || skip "no memory group of cgroup v1 can be made here ($base)"
-own=$base/$(awk -F: '$2 ~ /(^|,)memory(,|$)/ {print $3}' /proc/self/cgroup)
-[ -w "$own/cgroup.procs" ] || own=$base
-group=$own/tinytitan-budget-$$
-mkdir "$group" 2>/dev/null || skip "no memory group can be made below $own"
-[ -r "$group/memory.max_usage_in_bytes" ] || { rmdir "$group"; skip "$group has no counters"; }
-trap 'rmdir "$group" 2>/dev/null' EXIT
-
-empty_group() {
-    echo 0 >"$group/memory.force_empty" 2>/dev/null
-    rmdir "$group" && mkdir "$group" || fail "$group cannot be made anew"
-}
 forget() { # folder: its files leave the page cache
     find -L "$1" -type f -exec dd if={} iflag=nocache count=0 status=none \;
 }
@@ -34,8 +22,8 @@ run_in_group() {
     [ "$limit" = none ] || echo "$limit" >"$group/memory.limit_in_bytes"
     run bash -c 'echo $$ >"$0/cgroup.procs" && input=$1 && shift && exec "$@" <"$input"' \
         "$group" "$text" "$@"
-    used=$(cat "$group/memory.max_usage_in_bytes")
-    hits=$(cat "$group/memory.failcnt")
+    used=$(group_says memory.max_usage_in_bytes)
+    hits=$(group_says memory.failcnt)
 }
 mib() { echo $(($1 / 1048576)).$(($1 % 1048576 * 10 / 1048576)); }
 

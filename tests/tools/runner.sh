@@ -42,6 +42,13 @@ expect_rc 1
 runner --no-such-option
 expect_rc 2
 
+# The tests of this repository that take long are there, and only when they are asked for.
+run tests/run --long --list
+expect_rc 0
+for name in asan ubsan tsan fuzz kill_soak; do expect_match "^long/$name\.sh\$"; done
+run tests/run --list
+expect_no_out long/
+
 # Each kind of failure is seen, and its output shown.
 broken() { # name, failed, text of the expected output
     runner
