@@ -16,7 +16,7 @@ static const char *const backend_words[] = {"cpu", "ref", NULL};
 static const char *const reader_words[] = {"auto", "uring", "pool", "buffered", NULL};
 static const char *const switch_words[] = {"off", "on", NULL};
 static const char *const level_words[] = {"auto",   "ref",        "avx2", "avxvnni",
-                                          "avx512", "avx512vnni", "amx", NULL};
+                                          "avx512", "avx512vnni", "amx",  NULL};
 
 /* Words that become something else once they are checked. */
 typedef struct words {
