@@ -143,19 +143,31 @@ static tt_status fetch(const tt_converter *c, const tt_st_tensor *t, uint64_t fi
     return check_values(c, t, first, n, raw, f32, err);
 }
 
-/* Encodes rows [row, row + n) of a job; any of the outputs may be a buffer of the converter. */
-static tt_status encode_rows(const job *j, uint64_t row, uint64_t n, void *words, uint16_t *scales,
-                             uint16_t *biases, tt_error *err)
+tt_status tt_convert_copy(tt_converter *c, const tt_st_tensor *t, uint64_t first, uint64_t n,
+                          void *out, tt_error *err)
 {
-    tt_converter *c = j->c;
-    const tt_st_tensor *t = j->src->values;
-    TT_TRY(fetch(c, t, (j->src->first_row + row) * j->cols, n * j->cols, c->raw, c->f32, err));
-    tt_status st = tt_quant_encode(tt_dtype_bits(j->dtype), c->f32, n, j->cols, words, scales,
-                                   biases, c->pool, err);
+    return fetch(c, t, first, n, out, NULL, err);
+}
+
+/* Any of the outputs may be a buffer of the converter. */
+tt_status tt_convert_rows(tt_converter *c, const tt_piece *src, tt_dtype dtype, uint64_t cols,
+                          uint64_t row, uint64_t n, void *words, uint16_t *scales, uint16_t *biases,
+                          tt_error *err)
+{
+    const tt_st_tensor *t = src->values;
+    TT_TRY(fetch(c, t, (src->first_row + row) * cols, n * cols, c->raw, c->f32, err));
+    tt_status st =
+        tt_quant_encode(tt_dtype_bits(dtype), c->f32, n, cols, words, scales, biases, c->pool, err);
     if (st == TT_OK)
         return TT_OK;
     return tt_fail_context(err, st, "tensor \"%.200s\", from row %llu", t->name,
-                           (unsigned long long)(j->src->first_row + row));
+                           (unsigned long long)(src->first_row + row));
+}
+
+static tt_status encode_rows(const job *j, uint64_t row, uint64_t n, void *words, uint16_t *scales,
+                             uint16_t *biases, tt_error *err)
+{
+    return tt_convert_rows(j->c, j->src, j->dtype, j->cols, row, n, words, scales, biases, err);
 }
 
 /* Rows that fit into the buffers at a time. */

@@ -40,7 +40,7 @@ static tt_status plan_it(const mini_options *o, const tt_policy *policy, mini_no
     mini_write(dir, o);
     *err = (tt_error){0};
     *snap = (tt_snapshot){0};
-    TT_TRY(tt_snapshot_open(dir, snap, err));
+    TT_TRY(tt_snapshot_open(dir, NULL, snap, err));
     return tt_repack_plan_create(snap->st, snap->config, snap->config_path,
                                  policy != NULL ? policy : &build4, &ev, plan, err);
 }
