@@ -322,6 +322,8 @@ static tt_status trust_what_stands(work *w, tt_error *err)
 {
     tt_sha256 *sha = NULL;
     size_t lost = 0;
+    if (w->o->resume)
+        TT_TRY(tt_segments_clear_gaps(&w->seg, w->out, err));
     if (w->state.done == 0)
         return TT_OK;
     tt_note(w->ev, TT_NOTE_STAGE, "checking what is there");

@@ -298,6 +298,60 @@ void tt_segments_free(tt_segments *s)
     *s = (tt_segments){0};
 }
 
+/* ---- gaps ---- */
+
+typedef struct span {
+    uint32_t file;
+    uint64_t begin, end;
+} span;
+
+static int by_begin(const void *pa, const void *pb)
+{
+    const span *a = pa, *b = pb;
+    if (a->file != b->file)
+        return a->file < b->file ? -1 : 1;
+    return a->begin != b->begin ? (a->begin < b->begin ? -1 : 1) : 0;
+}
+
+static tt_status clear(tt_emit *e, uint64_t begin, uint64_t end, tt_error *err)
+{
+    static const unsigned char zeros[TT_PAGE_ALIGN];
+    while (begin < end) {
+        uint64_t n = end - begin < sizeof zeros ? end - begin : sizeof zeros;
+        TT_TRY(tt_emit_write(e, zeros, n, begin, err));
+        begin += n;
+    }
+    return TT_OK;
+}
+
+tt_status tt_segments_clear_gaps(const tt_segments *s, tt_emit *files, tt_error *err)
+{
+    size_t n = 0;
+    span *spans = malloc((3 * s->count + 2 * s->n_files) * sizeof *spans);
+    if (spans == NULL)
+        return tt_fail(err, TT_ERR_NOMEM, "out of memory for %zu parts", s->count);
+    for (uint32_t i = 0; i < s->n_files; i++) {
+        const tt_payload_file *f = &s->files[i];
+        spans[n++] = (span){i, 0, f->index != NULL ? f->index->index_bytes : 0};
+        spans[n++] = (span){i, f->size, f->size};
+    }
+    for (size_t i = 0; i < s->count; i++) {
+        const tt_segment *g = &s->items[i];
+        spans[n++] = (span){g->file, g->at, g->at + g->bytes};
+        if (g->sides > 0) {
+            spans[n++] = (span){g->file, g->scales_at, g->scales_at + g->sides};
+            spans[n++] = (span){g->file, g->biases_at, g->biases_at + g->sides};
+        }
+    }
+    qsort(spans, n, sizeof *spans, by_begin);
+    tt_status st = TT_OK;
+    for (size_t i = 1; i < n && st == TT_OK; i++)
+        if (spans[i].file == spans[i - 1].file)
+            st = clear(&files[spans[i].file], spans[i - 1].end, spans[i].begin, err);
+    free(spans);
+    return st;
+}
+
 /* ---- bytes ---- */
 
 tt_status tt_segment_bytes_init(const tt_segments *s, tt_segment_bytes *b, tt_error *err)

@@ -61,6 +61,9 @@ TT_MUST_CHECK tt_status tt_segments_create(const tt_safetensors *st, const tt_re
                                            tt_segments *out, tt_error *err);
 void tt_segments_free(tt_segments *s);
 
+/* Writes zeros to everything that no segment and no index region writes; `files` in order. */
+TT_MUST_CHECK tt_status tt_segments_clear_gaps(const tt_segments *s, tt_emit *files, tt_error *err);
+
 /* What one segment becomes. Room for the largest segment. */
 typedef struct tt_segment_bytes {
     unsigned char *words;
