@@ -137,6 +137,9 @@ $(BUILD)/obj/%.o: %.c $(STAMP)
 	@mkdir -p $(@D)
 	$(call say,CC,$<)$(CC) $(ALL_CFLAGS) $(call san_of,$<) $(EXTRA) $(call isa_of,$<) -c $< -o $@
 
+# Data that is compiled in as it lies.
+$(BUILD)/obj/src/repack/catalogue.o: src/repack/catalogue.json
+
 # Programs and tests may include the headers of a program; the library may not.
 $(BUILD)/obj/apps/%.o $(BUILD)/obj/tests/%.o: EXTRA := -Iapps -Itests
 

@@ -8,13 +8,14 @@
 #include <strings.h>
 #include <time.h>
 
+#include "base/clock.h"
 #include "repack/repack.h"
 
 #define MAX_HOPS      8u
 #define MAX_FRUITLESS 6u
 #define MAX_PUSHES    20u
 #define MAX_WAIT_S    300u
-#define ERROR_BODY    65536u /* bytes of an answer that nobody wants */
+#define RATE_BYTES    65536u /* a shorter answer says nothing about the link */
 
 struct tt_hub {
     tt_hub_options o;
@@ -22,8 +23,9 @@ struct tt_hub {
     char *token, *proxy, *no_proxy;
     bool token_may_go; /* the endpoint is https, or this machine */
     const tt_repack_events *ev;
-    CURL *easy; /* of blocking requests: keeps the connection */
-    uint64_t received;
+    CURL *easy;                 /* of blocking requests: keeps the connection */
+    uint64_t received, longest; /* of all answers; of one */
+    double rate;                /* of the longest */
 };
 
 static bool plain(char c)
@@ -237,6 +239,11 @@ const char *tt_hub_commit(const tt_hub *hub)
 const char *tt_hub_repository(const tt_hub *hub)
 {
     return hub->repository;
+}
+
+double tt_hub_rate(const tt_hub *hub)
+{
+    return hub->rate;
 }
 
 uint64_t tt_hub_received(const tt_hub *hub)
@@ -666,7 +673,13 @@ static tt_status perform(tt_hub *h, tt_hub_request *r, tt_error *err)
         curl_easy_setopt(h->easy, CURLOPT_NOPROGRESS, 0L);
         curl_easy_setopt(h->easy, CURLOPT_XFERINFOFUNCTION, on_progress);
         curl_easy_setopt(h->easy, CURLOPT_XFERINFODATA, r);
+        double from = tt_now();
         CURLcode code = curl_easy_perform(h->easy);
+        uint64_t came = r->got - r->got_before;
+        if (came >= RATE_BYTES && came > h->longest) {
+            h->longest = came;
+            h->rate = (double)came / (tt_now() - from + 1e-9);
+        }
         v = tt_hub_request_judge(r, h->easy, code, err);
         if (v == TT_HUB_AGAIN || v == TT_HUB_PUSHED_BACK)
             TT_TRY(pause_for(h, r->wait_ms, err));

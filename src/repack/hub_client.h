@@ -89,6 +89,9 @@ TT_MUST_CHECK tt_status tt_hub_get_range(tt_hub *hub, tt_hub_file *file, uint64_
 /* Bytes received so far, of all kinds. */
 uint64_t tt_hub_received(const tt_hub *hub);
 
+/* Bytes a second of the longest answer so far, 0 when none was long enough to tell. */
+double tt_hub_rate(const tt_hub *hub);
+
 /* The steps of a request, for hub_fetch.c. `begin` sets a handle up for the next attempt. */
 void tt_hub_request_init(tt_hub_request *r, tt_hub *hub, tt_hub_file *file, uint64_t begin,
                          uint64_t end, void *bytes);

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "base/file.h"
@@ -684,6 +685,127 @@ tt_status tt_hub_install(const tt_hub_install_options *o, const tt_repack_events
         *report = r;
     if (hub != NULL)
         *hub = hr;
+    return st;
+}
+
+/* ---- telling what would be done ---- */
+
+static uint64_t source_of(const tt_piece *p, const tt_index_entry *e)
+{
+    uint64_t rows = 1, cols = e->shape[e->rank - 1];
+    for (uint32_t d = 0; d + 1 < e->rank; d++)
+        rows *= e->shape[d];
+    if (p->scales == NULL)
+        return rows * cols * tt_st_dtype_bytes(p->values->dtype);
+    return p->values->bytes + p->scales->bytes + p->biases->bytes;
+}
+
+static bool add_row(json_t *table, const char *name, const char *dtype, uint64_t bytes,
+                    uint64_t source)
+{
+    return json_array_append_new(table, json_pack("{s:s, s:s, s:I, s:I}", "name", name, "dtype",
+                                                  dtype, "bytes", (json_int_t)bytes, "source_bytes",
+                                                  (json_int_t)source)) == 0;
+}
+
+static bool add_weights(json_t *table, const tt_index *ix, const tt_piece *src)
+{
+    bool ok = true;
+    for (size_t i = 0; i < ix->count; i++) {
+        const tt_index_entry *e = &ix->entries[i];
+        ok &= add_row(table, e->name, tt_dtype_name(e->dtype),
+                      e->bytes + e->scales_bytes + e->biases_bytes, source_of(&src[i], e));
+    }
+    return ok;
+}
+
+static bool add_experts(json_t *table, const work *w)
+{
+    const tt_arch *a = &w->plan.arch;
+    bool ok = true;
+    for (size_t row = 0; row < tt_repack_plan_expert_layers(&w->plan); row++) {
+        bool mtp = row >= a->n_layers;
+        const tt_expert_layout *l = mtp ? &w->plan.mtp_experts : &w->plan.experts;
+        uint64_t source = 0;
+        char name[64];
+        for (uint32_t e = 0; e < l->n_experts; e++) {
+            for (unsigned m = 0; m < TT_MATS; m++) {
+                const tt_piece *p = tt_repack_plan_expert(&w->plan, row, e, m);
+                const tt_expert_mat *mat = m == TT_MAT_DOWN ? &l->down : &l->gate;
+                uint64_t values = (uint64_t)mat->rows * mat->cols;
+                source += p->scales == NULL
+                              ? values * tt_st_dtype_bytes(p->values->dtype)
+                              : mat->words_bytes + mat->scales_bytes + mat->biases_bytes;
+            }
+        }
+        tt_expert_file_name(name, (uint32_t)(mtp ? row - a->n_layers : row), mtp);
+        ok &= add_row(table, name, tt_dtype_name(l->gate.dtype), l->stride * l->n_experts, source);
+    }
+    return ok;
+}
+
+/* The rate is that of the longest small file: of the payload nothing is fetched. */
+static tt_status tell_plan(work *w, tt_hub_plan *p, tt_error *err)
+{
+    struct statvfs vfs;
+    p->table = json_array();
+    if (p->table == NULL || !add_weights(p->table, &w->plan.weights, w->plan.weights_src) ||
+        !add_weights(p->table, &w->plan.mtp, w->plan.mtp_src) || !add_experts(p->table, w))
+        return tt_fail(err, TT_ERR_NOMEM, "out of memory for a table of tensors");
+    strcpy(p->repository, w->state.repository);
+    strcpy(p->commit, w->state.commit);
+    p->tensors = w->plan.weights.count + w->plan.mtp.count;
+    p->experts = tt_repack_plan_expert_layers(&w->plan) * w->plan.arch.n_experts;
+    p->ranges = w->seg.n_ranges;
+    p->vision_tensors = w->plan.vision_tensors;
+    for (uint32_t i = 0; i < w->source.n_shards; i++)
+        p->shard_bytes += w->source.shards[i].size;
+    p->source_bytes = w->seg.source_bytes;
+    p->install_bytes = tt_assembly_payload(&w->snap, &w->plan);
+    p->disk_bytes = disk_need(w);
+    if (statvfs(w->target.parent, &vfs) == 0)
+        p->free_bytes = (uint64_t)vfs.f_bavail * vfs.f_frsize;
+    p->rate = tt_hub_rate(w->hub);
+    return TT_OK;
+}
+
+tt_status tt_hub_plan_make(const tt_hub_install_options *o, const tt_repack_events *ev,
+                           tt_hub_plan *out, tt_error *err)
+{
+    work *w = calloc(1, sizeof *w);
+    tt_hub_report hr = {0};
+    tt_hub_plan p = {0};
+    if (w == NULL)
+        return tt_fail(err, TT_ERR_NOMEM, "out of memory for a plan");
+    w->o = o;
+    w->ev = w->a.ev = ev;
+    w->hr = &hr;
+    w->target.lock = -1;
+    tt_hub_state_init(&w->state);
+    tt_status st = tt_target_locate(&w->target, o->repack.output, err);
+    /* Headers of an interrupted installation are used, and stay. */
+    bool was_there = st == TT_OK && tt_target_find_work(&w->target) == TT_WORK_THERE;
+    if (st == TT_OK)
+        st = tt_target_take_work(&w->target, err);
+    bool taken = st == TT_OK;
+    if (st == TT_OK)
+        st = start(w, err);
+    if (st == TT_OK)
+        st = make_plan(w, err);
+    if (st == TT_OK)
+        st = tell_plan(w, &p, err);
+    if (taken && !was_there) {
+        tt_error ignored;
+        if (tt_target_discard(&w->target, &ignored) != TT_OK)
+            errno = 0;
+    }
+    close_all(w);
+    tt_target_drop(&w->target);
+    free(w);
+    if (st == TT_OK)
+        *out = p;
+    else
+        json_decref(p.table);
     return st;
 }
 
