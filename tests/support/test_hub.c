@@ -430,6 +430,17 @@ uint64_t test_hub_sent_again(test_hub *h)
     return n;
 }
 
+uint64_t test_hub_sent_within(test_hub *h, const char *file, uint64_t begin, uint64_t end)
+{
+    uint64_t n = 0;
+    pthread_mutex_lock(&h->lock);
+    const served *f = find(h, file);
+    for (uint64_t i = begin; f != NULL && i < end && i < f->size; i++)
+        n += f->sent[i];
+    pthread_mutex_unlock(&h->lock);
+    return n;
+}
+
 void test_hub_forget(test_hub *h)
 {
     pthread_mutex_lock(&h->lock);

@@ -50,6 +50,8 @@ unsigned test_hub_requests(test_hub *h);
 /* Bytes of bodies of large files that were sent, and how many of them had been sent before. */
 uint64_t test_hub_sent(test_hub *h);
 uint64_t test_hub_sent_again(test_hub *h);
+/* Of one large file, between two places. */
+uint64_t test_hub_sent_within(test_hub *h, const char *file, uint64_t begin, uint64_t end);
 void test_hub_forget(test_hub *h); /* counts from zero */
 void test_hub_stop(test_hub **h);
 
