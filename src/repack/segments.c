@@ -68,8 +68,10 @@ typedef struct place {
 
 static void cut_encode(cutter *c, const place *p, const tt_piece *src)
 {
-    uint64_t each = tt_st_dtype_bytes(src->values->dtype), groups = p->cols / TT_GROUP;
-    uint64_t words_row = tt_quant_row_words_bytes(tt_dtype_bits(p->dtype), p->cols);
+    uint32_t bits = tt_dtype_bits(p->dtype);
+    uint64_t each = tt_st_dtype_bytes(src->values->dtype);
+    uint64_t groups = bits != 0 ? p->cols / TT_GROUP : 0; /* fp8 may become BF16 */
+    uint64_t words_row = bits != 0 ? tt_quant_row_words_bytes(bits, p->cols) : 2 * p->cols;
     uint64_t most = c->max_bytes / (p->cols * each), values = c->max_values / p->cols;
     most = most < values ? most : values;
     most = most == 0 ? 1 : most;
@@ -99,7 +101,7 @@ static void cut_piece(cutter *c, const place *p, const tt_piece *src)
         cut_copy(c, p->file, src->values, src->first_row * words, p->rows * words, p->words);
         cut_copy(c, p->file, src->scales, src->first_row * groups, p->rows * groups, p->scales);
         cut_copy(c, p->file, src->biases, src->first_row * groups, p->rows * groups, p->biases);
-    } else if (bits == 0) {
+    } else if (tt_piece_copied(src, p->dtype)) {
         cut_copy(c, p->file, src->values, src->first_row * p->cols, p->rows * p->cols, p->words);
     } else {
         cut_encode(c, p, src);
@@ -209,6 +211,8 @@ static tt_status make_ranges(tt_segments *s, uint64_t range_bytes, tt_error *err
             s->max_bytes = end - begin;
         if (g->bytes > s->max_bytes)
             s->max_bytes = g->bytes;
+        if (16 * g->sides > s->max_bytes)
+            s->max_bytes = 16 * g->sides;
     }
     for (size_t i = 0; i < s->n_ranges; i++)
         s->source_bytes += s->ranges[i].end - s->ranges[i].begin;

@@ -123,6 +123,39 @@ static tt_status resolve_affine(planner *p, const tt_st_tensor *t, uint32_t rank
     return TT_OK;
 }
 
+/* Fp8 with the factors of its blocks. It becomes affine, or BF16 where source precision is kept. */
+static tt_status resolve_fp8(planner *p, const tt_st_tensor *t, uint32_t rank,
+                             const uint64_t *shape, tt_role role, tt_piece *piece, tt_dtype *dtype,
+                             tt_error *err)
+{
+    uint64_t blocks[TT_MAX_TENSOR_RANK];
+    const tt_st_tensor *b = piece->blocks = sibling(p, t, "", "_scale_inv");
+    if (b == NULL)
+        return refuse(
+            p, t, TT_ERR_UNSUPPORTED, err,
+            "it is fp8 without _scale_inv; only fp8 with factors of 128 x 128 blocks can be "
+            "read");
+    if (role == TT_ROLE_PLAIN || rank < 2)
+        return refuse(p, t, TT_ERR_UNSUPPORTED, err, "tensors of its kind are never fp8");
+    if (!shape_is(t, rank, shape))
+        return wrong_shape(p, t, rank, shape, err);
+    memcpy(blocks, shape, sizeof blocks);
+    for (uint32_t i = rank - 2; i < rank; i++)
+        blocks[i] = (shape[i] + TT_FP8_BLOCK - 1) / TT_FP8_BLOCK;
+    if (!shape_is(b, rank, blocks))
+        return wrong_shape(p, b, rank, blocks, err);
+    if (b->dtype != TT_ST_F32 && b->dtype != TT_ST_F16 && b->dtype != TT_ST_BF16)
+        return refuse(p, b, TT_ERR_UNSUPPORTED, err,
+                      "factors of fp8 blocks must be F32, F16 or BF16");
+    uint32_t bits = tt_policy_bits(p->policy, role, p->plan->quantized_input);
+    if (bits != 16 && shape[rank - 1] % TT_GROUP != 0)
+        p->plan->kept_tensors++;
+    *dtype = bits == 16 || shape[rank - 1] % TT_GROUP != 0 ? TT_DTYPE_BF16
+             : bits == 4                                   ? TT_DTYPE_Q4
+                                                           : TT_DTYPE_Q8;
+    return TT_OK;
+}
+
 /* Finds companions, checks type and shape, decides the destination's type. */
 static tt_status resolve(planner *p, const tt_st_tensor *t, uint32_t rank, const uint64_t *shape,
                          tt_role role, tt_piece *piece, tt_dtype *dtype, tt_error *err)
@@ -139,9 +172,11 @@ static tt_status resolve(planner *p, const tt_st_tensor *t, uint32_t rank, const
     }
     if (piece->biases != NULL)
         return refuse(p, piece->biases, TT_ERR_FORMAT, err, "there are .biases without .scales");
+    if (t->dtype == TT_ST_F8_E4M3)
+        return resolve_fp8(p, t, rank, shape, role, piece, dtype, err);
     if (t->dtype != TT_ST_F32 && t->dtype != TT_ST_F16 && t->dtype != TT_ST_BF16)
         return refuse(p, t, TT_ERR_UNSUPPORTED, err,
-                      "weights must be F32, F16, BF16, or quantized as MLX affine");
+                      "weights must be F32, F16, BF16, fp8 (E4M3), or quantized as MLX affine");
     if (!shape_is(t, rank, shape))
         return wrong_shape(p, t, rank, shape, err);
     uint32_t bits = tt_policy_bits(p->policy, role, p->plan->quantized_input);
@@ -280,9 +315,13 @@ static tt_status take_tied_head(planner *p, const tt_st_tensor *t, tt_error *err
     return TT_OK;
 }
 
-/* .scales and .biases are fetched with their .weight; here they only must have one. */
+/* .scales, .biases and _scale_inv are fetched with their weights; here they only must have them. */
 static bool is_companion(const planner *p, const tt_st_tensor *t)
 {
+    if (ends_with(t->name, "_scale_inv")) {
+        const tt_st_tensor *of = sibling(p, t, "_scale_inv", "");
+        return of != NULL && of->dtype == TT_ST_F8_E4M3;
+    }
     return (ends_with(t->name, ".scales") && sibling(p, t, ".scales", ".weight") != NULL) ||
            (ends_with(t->name, ".biases") && sibling(p, t, ".biases", ".weight") != NULL);
 }

@@ -32,11 +32,21 @@ typedef struct tt_repack_events {
 
 void tt_note(const tt_repack_events *ev, tt_note_kind kind, const char *fmt, ...) TT_PRINTF(3, 4);
 
-/* Rows of a checkpoint's tensor. Quantized input has scales and biases. */
+#define TT_FP8_BLOCK 128u
+
+/* Rows of a checkpoint's tensor. Quantized input has scales and biases. Fp8 has blocks: one factor
+ * for every 128 x 128 values, of each matrix of a stack apart. */
 typedef struct tt_piece {
-    const tt_st_tensor *values, *scales, *biases;
+    const tt_st_tensor *values, *scales, *biases, *blocks;
     uint64_t first_row;
 } tt_piece;
+
+/* Whether it goes into an install as it is. */
+static inline bool tt_piece_copied(const tt_piece *p, tt_dtype becomes)
+{
+    bool affine = becomes == TT_DTYPE_Q4 || becomes == TT_DTYPE_Q8;
+    return p->scales != NULL || (!affine && p->blocks == NULL);
+}
 
 enum { TT_MAT_GATE, TT_MAT_UP, TT_MAT_DOWN, TT_MATS };
 

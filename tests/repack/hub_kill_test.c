@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -246,25 +247,27 @@ static void kill_at_request(void *ctx, const test_hub_request *r, test_hub_answe
 /* Runs an installation in a process of its own; true when it came to its end. */
 static bool run_child(bool resume, long events_until, unsigned requests_until)
 {
-    char number[32];
-    int status = 0;
+    char number[32], byte = 0;
+    int status = 0, go[2];
     snprintf(number, sizeof number, "%ld", events_until);
+    assert_int_equal(pipe2(go, O_CLOEXEC), 0);
     pid_t pid = fork();
     if (pid == 0) {
         char *args[] = {
             "hub_kill_test", "child", (char *)test_hub_url(hub), target, resume ? "1" : "0",
             number,          NULL};
         /* The fault must know whom to kill before the first request. */
-        raise(SIGSTOP);
-        execv("/proc/self/exe", args);
+        if (read(go[0], &byte, 1) == 1)
+            execv("/proc/self/exe", args);
         _exit(99);
     }
     assert_true(pid > 0);
-    assert_int_equal(waitpid(pid, &status, WUNTRACED), pid);
     victim = pid;
     kill_at = requests_until;
-    kill(pid, SIGCONT);
-    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(write(go[1], &byte, 1), 1);
+    close(go[0]);
+    close(go[1]);
+    assert_int_equal(TEMP_FAILURE_RETRY(waitpid(pid, &status, 0)), pid);
     kill_at = 0;
     if (WIFSIGNALED(status)) {
         assert_int_equal(WTERMSIG(status), SIGKILL);
