@@ -5,6 +5,8 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/stop.h"
+#include "repack/against.h"
+#include "repack/export.h"
 #include "repack/hub_install.h"
 #include "repack/repack.h"
 #include "repack/repack_hub.h"
@@ -70,13 +72,51 @@ static int install(const repack_options *o)
     return 0;
 }
 
+static int export_snapshot(const repack_options *o)
+{
+    repack_progress p;
+    tt_export_report r;
+    tt_error err = {0};
+    repack_progress_init(&p, "exporting", o->quiet, o->json);
+    tt_status st = tt_export_run(o->gturbo, o->export_dir, &p.events, &r, &err);
+    repack_progress_end(&p);
+    if (st != TT_OK)
+        return failed("export", &err);
+    if (o->json)
+        repack_event("done", json_pack("{s:s, s:I, s:I, s:i, s:f}", "path", r.path, "bytes",
+                                       (json_int_t)r.bytes, "tensors", (json_int_t)r.tensors,
+                                       "shards", (int)r.shards, "seconds", tt_now() - p.start));
+    else if (!o->quiet)
+        printf("Exported %llu tensors, %.1f MB in %u shards in %.1f s\n%s\n",
+               (unsigned long long)r.tensors, (double)r.bytes / 1e6, r.shards, tt_now() - p.start,
+               r.path);
+    return 0;
+}
+
+/* Whether the install is what its checkpoint gives. */
+static int against(const repack_options *o)
+{
+    repack_progress p;
+    tt_against_report r;
+    tt_error err = {0};
+    repack_progress_init(&p, "comparing", o->quiet, o->json);
+    tt_status st = tt_against_run(o->gturbo, o->against, 0, o->threads, &p.events, &r, &err);
+    repack_progress_end(&p);
+    if (st != TT_OK)
+        return failed("comparison", &err);
+    if (!o->quiet && !o->json)
+        printf("Compared %zu of %zu parts (%.1f MB of the checkpoint) in %.1f s: the same bytes\n",
+               r.compared, r.parts, (double)r.source_bytes / 1e6, tt_now() - p.start);
+    return 0;
+}
+
 static int verify(const repack_options *o)
 {
     repack_progress p;
     tt_verify_report r;
     tt_error err = {0};
     repack_progress_init(&p, "verifying", o->quiet, o->json);
-    tt_status st = tt_verify_run(o->gturbo, true, &p.events, &r, &err);
+    tt_status st = tt_verify_run(o->gturbo, true, o->threads, &p.events, &r, &err);
     repack_progress_end(&p);
     if (st != TT_OK)
         return failed("verification", &err);
@@ -131,7 +171,8 @@ int main(int argc, char **argv)
         return 2;
     }
     tt_stop_catch();
-    json_events = o.json && (o.mode == MODE_INSTALL || o.mode == MODE_HUB || o.mode == MODE_VERIFY);
+    json_events = o.json && (o.mode == MODE_INSTALL || o.mode == MODE_HUB ||
+                             o.mode == MODE_VERIFY || o.mode == MODE_EXPORT);
     int rc = 0;
     switch (o.mode) {
     case MODE_HELP:
@@ -156,9 +197,12 @@ int main(int argc, char **argv)
         rc = repack_list_models(o.json, &err) == TT_OK ? 0 : failed("list", &err);
         break;
     case MODE_EXPORT:
+        rc = export_snapshot(&o);
         break;
     case MODE_VERIFY:
-        rc = verify(&o);
+        rc = o.against != NULL ? against(&o) : 0;
+        if (rc == 0)
+            rc = verify(&o);
         break;
     case MODE_INSPECT:
         rc = repack_inspect(o.gturbo, o.json, &err) == TT_OK ? 0 : failed("inspection", &err);

@@ -13,6 +13,7 @@
 #include "format/install_layout.h"
 #include "repack/assemble.h"
 #include "repack/hub_fetch.h"
+#include "repack/hub_sides.h"
 #include "repack/hub_source.h"
 #include "repack/scan.h"
 #include "repack/segments.h"
@@ -31,6 +32,7 @@ typedef struct work {
     tt_hub_state state;
     tt_journal *journal;
     tt_hub_source source;
+    tt_hub_sides sides;
     tt_snapshot snap;
     tt_repack_plan plan;
     tt_segments seg;
@@ -57,6 +59,8 @@ static tt_status read_remote(void *ctx, uint32_t shard, uint64_t offset, void *b
 {
     const work *w = ctx;
     const tt_source_range *r = w->range;
+    if (tt_hub_sides_read(&w->sides, shard, offset, buf, n))
+        return TT_OK;
     if (r == NULL || r->shard != shard || offset < r->begin || n > r->end - r->begin ||
         offset - r->begin > r->end - r->begin - n)
         return tt_fail(err, TT_ERR_INTERNAL, "bytes were asked for that are not in the range");
@@ -214,6 +218,22 @@ static tt_status make_plan(work *w, tt_error *err)
     TT_TRY(tt_assembly_init(&w->a, w->target.partial, &w->snap, &w->plan, err));
     return tt_segments_create(w->snap.st, &w->plan, w->state.range_bytes, w->o->repack.chunk_values,
                               &w->seg, err);
+}
+
+static tt_status fetch_sides(work *w, tt_error *err)
+{
+    uint32_t n = tt_safetensors_shards(w->snap.st);
+    tt_hub_file **files = calloc(n, sizeof *files);
+    if (files == NULL)
+        return tt_fail(err, TT_ERR_NOMEM, "out of memory for %u shards", n);
+    for (uint32_t i = 0; i < n; i++)
+        files[i] = shard_file(w, i);
+    tt_status st = tt_hub_sides_find(&w->plan, &w->sides, err);
+    if (st == TT_OK)
+        st = tt_hub_sides_fetch(&w->sides, w->hub, files, w->source.dir, &w->state, w->journal,
+                                w->ev, err);
+    free(files);
+    return st;
 }
 
 static tt_status settle_plan(work *w, tt_error *err)
@@ -578,6 +598,7 @@ static tt_status install(work *w, tt_repack_report *r, tt_error *err)
     TT_TRY(tt_segment_bytes_init(&w->seg, &w->bytes, err));
     TT_TRY(open_payload(w, err));
     TT_TRY(trust_what_stands(w, err));
+    TT_TRY(fetch_sides(w, err));
     TT_TRY(fetch_ranges(w, err));
     return finish(w, r, err);
 }
@@ -617,6 +638,7 @@ static void close_all(work *w)
     tt_assembly_free(&w->a);
     tt_repack_plan_free(&w->plan);
     tt_snapshot_close(&w->snap);
+    tt_hub_sides_free(&w->sides);
     tt_hub_source_free(&w->source);
     tt_journal_close(&w->journal);
     tt_hub_state_free(&w->state);

@@ -677,6 +677,93 @@ static void gguf(void **state)
     assert_false(tt_dir_exists(partial));
 }
 
+/* Files of the payload of two installs. */
+static void same_payload(const char *a, const char *b)
+{
+    tt_install *in = NULL;
+    must(tt_install_open(a, 0, NULL, NULL, &in, &err));
+    for (size_t i = 0; i < tt_install_file_count(in); i++)
+        if (strncmp(tt_install_file_at(in, i)->rel, "tokenizer/", 10) != 0 &&
+            !mini_same(a, b, tt_install_file_at(in, i)->rel))
+            fail_msg("%s", tt_install_file_at(in, i)->rel);
+    tt_install_close(&in);
+}
+
+static void checkpoint(const mini_options *o)
+{
+    test_hub_stop(&hub);
+    tempdir_remove(source);
+    must(tt_dir_make(source, &err));
+    must(tt_dir_remove(local, &err));
+    mini_write(source, o);
+}
+
+/* Fp8 gives the install of the same values in bf16, from a directory and from a hub. */
+static void fp8(void **state)
+{
+    char plain[700], from[700];
+    snprintf(plain, sizeof plain, "%s/plain", dir);
+    snprintf(from, sizeof from, "%s/plain.gturbo", dir);
+    for (unsigned k = 0; k < 3; k++) {
+        for (uint32_t bits = 4; bits <= 16; bits *= 2) {
+            mini_options o = mini_default();
+            o.layout = (mini_layout)k;
+            o.width = 192;
+            o.mtp = true;
+            o.coded = true;
+            tt_repack_options ro = {.input = plain,
+                                    .output = from,
+                                    .model_id = "m",
+                                    .threads = 2,
+                                    .policy = {.build_bits = bits}};
+            must(tt_dir_make(plain, &err));
+            mini_write(plain, &o);
+            must(tt_repack_run(&ro, NULL, NULL, &err));
+            o.fp8 = true;
+            o.shards = 2;
+            o.quantization = "{\"quant_method\": \"fp8\", \"weight_block_size\": [128, 128]}";
+            checkpoint(&o);
+            ro.input = source;
+            ro.output = local;
+            ro.chunk_values = k == 1 ? 192 : 0;
+            must(tt_repack_run(&ro, NULL, NULL, &err));
+            same_payload(from, local);
+            serve(source);
+            opt.repack.policy.build_bits = bits;
+            must(install(false));
+            is_the_same();
+            must(tt_dir_remove(target, &err));
+            must(tt_dir_remove(plain, &err));
+            must(tt_dir_remove(from, &err));
+        }
+    }
+}
+
+/* The draft in a file that the index does not name. */
+static void draft_in_a_file_of_its_own(void **state)
+{
+    char from[700];
+    snprintf(from, sizeof from, "%s/plain.gturbo", dir);
+    for (unsigned shards = 1; shards <= 3; shards += 2) {
+        mini_options o = mini_default();
+        o.mtp = true;
+        checkpoint(&o);
+        convert_locally(source, from);
+        o.draft_file = true;
+        o.shards = shards;
+        tempdir_remove(source);
+        must(tt_dir_make(source, &err));
+        mini_write(source, &o);
+        convert_locally(source, local);
+        same_payload(from, local);
+        serve(source);
+        must(install(false));
+        is_the_same();
+        must(tt_dir_remove(target, &err));
+        must(tt_dir_remove(from, &err));
+    }
+}
+
 int main(void)
 {
 #define T(t) cmocka_unit_test_setup_teardown(t, setup, teardown)
@@ -698,6 +785,8 @@ int main(void)
         T(a_crash_after_publication_is_cleaned_up),
         T(pins),
         T(gguf),
+        T(fp8),
+        T(draft_in_a_file_of_its_own),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
