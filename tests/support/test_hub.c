@@ -38,7 +38,7 @@ typedef struct conn {
 } conn;
 
 struct test_hub {
-    char dir[512], repository[256], url[64], content_url[64];
+    char dir[512], repository[256], commit[65], url[64], content_url[64];
     int listen[2], wake[2];
     pthread_t acceptor;
     pthread_mutex_t lock;
@@ -156,7 +156,7 @@ static bool send_body(conn *c, served *f, const test_hub_answer *a, uint64_t beg
 static void describe(test_hub *h, char *out, size_t size)
 {
     size_t n = (size_t)snprintf(out, size, "{\"id\":\"%s\",\"sha\":\"%s\",\"siblings\":[",
-                                h->repository, TEST_HUB_COMMIT);
+                                h->repository, h->commit);
     for (unsigned i = 0; i < h->n_files; i++)
         n += (size_t)snprintf(out + n, size - n, "%s{\"rfilename\":\"%s\"}", i > 0 ? "," : "",
                               h->files[i].name);
@@ -183,7 +183,7 @@ static served *truth(conn *c, const test_hub_request *r, test_hub_answer *a, cha
         a->text = "";
         return NULL;
     }
-    snprintf(a->commit, sizeof a->commit, "%s", c->content ? "" : TEST_HUB_COMMIT);
+    snprintf(a->commit, sizeof a->commit, "%s", c->content ? "" : h->commit);
     if (f->sent != NULL && !c->content) {
         a->status = 302;
         a->text = "";
@@ -379,6 +379,7 @@ test_hub *test_hub_start(const char *dir, const char *repository)
     must(h != NULL, "memory");
     snprintf(h->dir, sizeof h->dir, "%s", dir);
     snprintf(h->repository, sizeof h->repository, "%s", repository);
+    strcpy(h->commit, TEST_HUB_COMMIT);
     pthread_mutex_init(&h->lock, NULL);
     read_dir(h);
     h->listen[0] = listen_on(h->url);
@@ -386,6 +387,11 @@ test_hub *test_hub_start(const char *dir, const char *repository)
     must(pipe2(h->wake, O_CLOEXEC) == 0, "pipe");
     must(pthread_create(&h->acceptor, NULL, accept_all, h) == 0, "pthread_create");
     return h;
+}
+
+void test_hub_set_commit(test_hub *h, const char *commit)
+{
+    snprintf(h->commit, sizeof h->commit, "%s", commit);
 }
 
 void test_hub_set_fault(test_hub *h, test_hub_fault fault, void *ctx)
