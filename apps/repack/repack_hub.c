@@ -12,26 +12,23 @@
 
 #define ENDPOINT "https://huggingface.co"
 
-static const char *from_environment(const char *name, const char *other_name)
+/* An empty variable is one that is not set. */
+static const char *first_of(const char *a, const char *b)
 {
-    const char *value = getenv(name);
-    if ((value == NULL || value[0] == '\0') && other_name != NULL)
-        value = getenv(other_name);
-    return value != NULL && value[0] != '\0' ? value : NULL;
+    return a != NULL && a[0] != '\0' ? a : b != NULL && b[0] != '\0' ? b : NULL;
 }
 
 static void read_environment(tt_hub_options *h)
 {
-    const char *endpoint = from_environment("HF_ENDPOINT", NULL);
-    h->endpoint = endpoint != NULL ? endpoint : ENDPOINT;
-    h->token = from_environment("HF_TOKEN", NULL);
-    h->no_proxy = from_environment("NO_PROXY", "no_proxy");
+    const char *all = first_of(getenv("ALL_PROXY"), getenv("all_proxy"));
+    h->endpoint = first_of(getenv("HF_ENDPOINT"), ENDPOINT);
+    h->token = first_of(getenv("HF_TOKEN"), NULL);
+    h->no_proxy = first_of(getenv("NO_PROXY"), getenv("no_proxy"));
     /* As every client reads them: upper case is not believed for plain http. */
-    h->proxy = strncmp(h->endpoint, "http:", 5) == 0
-                   ? from_environment("http_proxy", NULL)
-                   : from_environment("HTTPS_PROXY", "https_proxy");
-    if (h->proxy == NULL)
-        h->proxy = from_environment("ALL_PROXY", "all_proxy");
+    bool plain = strncmp(h->endpoint, "http:", 5) == 0;
+    h->proxy =
+        plain ? getenv("http_proxy") : first_of(getenv("HTTPS_PROXY"), getenv("https_proxy"));
+    h->proxy = first_of(h->proxy, all);
 }
 
 static void print_models(const tt_catalogue *c)
