@@ -1,11 +1,11 @@
 /* repack_progress.h: what a user sees while the program works, on stderr; events for programs, on
  * stdout.
  *
- * Owns:      one line rewritten in place on a terminal, plain lines in a pipe; notes and warnings; with
- *            --json one object a line.
+ * Owns:      one line rewritten in place on a terminal, plain lines in a pipe; notes and
+ *            warnings; with --json one object a line.
  * Not here:  results (repack_main.c).
- * Laws:      (1) without --json nothing goes to stdout;  (2) the rate is that of the present stage and of
- *            this run: what an earlier run did is not counted in.
+ * Laws:      (1) without --json nothing goes to stdout;  (2) the rate is that of the present
+ *            stage and of this run: what an earlier run did is not counted in.
  * Threads:   one.
  */
 #ifndef TT_APP_REPACK_PROGRESS_H

@@ -3,8 +3,9 @@
  *
  * Owns:      reading catalogue.json, which is compiled in as it lies in the tree.
  * Not here:  asking a hub about them (hub_source.h).
- * Laws:      a revision of 40 digits is a commit that the hub must have; fewer are its first digits, which
- *            what the repository has now must begin with; none: what the repository has now.
+ * Laws:      a revision of 40 digits is a commit that the hub must have; fewer are its first
+ *            digits, which what the repository has now must begin with; none: what the repository
+ *            has now.
  * Threads:   read-only after opening.
  */
 #ifndef TT_REPACK_CATALOGUE_H

@@ -1,10 +1,10 @@
 /* export.h: an install written back as a checkpoint, as MLX has them.
  *
- * Owns:      names and shapes of that checkpoint, its shards and its index, the `quantization` of its
- *            config.
+ * Owns:      names and shapes of that checkpoint, its shards and its index, the `quantization` of
+ *            its config.
  * Not here:  reading installs (format/install.h), writing one shard (format/safetensors.h).
- * Laws:      (1) words, scales and biases are copied: converting the checkpoint again gives the same
- *            payload;  (2) the directory appears when it is complete.
+ * Laws:      (1) words, scales and biases are copied: converting the checkpoint again gives the
+ *            same payload;  (2) the directory appears when it is complete.
  * Threads:   one at a time.
  */
 #ifndef TT_REPACK_EXPORT_H

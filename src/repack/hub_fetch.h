@@ -1,9 +1,10 @@
 /* hub_fetch.h: ranges of files, several in flight, handed over in order.
  *
  * Owns:      a thread that asks, the window of ranges that came before their turn.
- * Not here:  what is asked and how an answer is judged (hub_client.h), how many at once (hub_pace.h).
- * Laws:      (1) ranges may come in any order and are handed over in the order of the list;  (2) the
- *            bytes held are at most the window, or one range when that is longer.
+ * Not here:  what is asked and how an answer is judged (hub_client.h), how many at once
+ *            (hub_pace.h).
+ * Laws:      (1) ranges may come in any order and are handed over in the order of the list;  (2)
+ *            the bytes held are at most the window, or one range when that is longer.
  * Threads:   one thread calls; the hub and its files belong to the fetch until it is closed.
  */
 #ifndef TT_REPACK_HUB_FETCH_H

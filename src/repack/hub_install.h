@@ -1,12 +1,13 @@
 /* hub_install.h: repository on a hub -> install, without a copy of the checkpoint in between.
  *
- * Owns:      the order of steps: what is it, headers, plan, space, ranges, digests, publication; what is
- *            trusted of an earlier attempt.
+ * Owns:      the order of steps: what is it, headers, plan, space, ranges, digests, publication;
+ *            what is trusted of an earlier attempt.
  * Not here:  each step.
- * Laws:      (1) what is written is a verified install at the target, or a partial directory that can be
- *            continued and never loads;  (2) of an earlier attempt only what has the recorded
- * digest counts;  (3) a range that is done is not fetched again;  (4) the install is the one that
- *            tt_repack_run makes of the downloaded checkpoint, but for its `source`.
+ * Laws:      (1) what is written is a verified install at the target, or a partial directory that
+ *            can be continued and never loads;  (2) of an earlier attempt only what has the
+ *            recorded digest counts;  (3) a range that is done is not fetched again;  (4) the
+ *            install is the one that tt_repack_run makes of the downloaded checkpoint, but for its
+ *            `source`.
  * Threads:   one installation at a time on the calling thread; one thread asks the hub.
  */
 #ifndef TT_REPACK_HUB_INSTALL_H

@@ -2,7 +2,8 @@
  *
  * Owns:      which they are, their bytes in memory, the file in `source` that keeps them.
  * Not here:  what they mean (convert.h).
- * Laws:      they are fetched once, before any weight, and believed by the recorded digest after that.
+ * Laws:      they are fetched once, before any weight, and believed by the recorded digest after
+ *            that.
  * Threads:   read-only after fetching.
  */
 #ifndef TT_REPACK_HUB_SIDES_H

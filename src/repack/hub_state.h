@@ -1,10 +1,11 @@
 /* hub_state.h: what a journal says of an installation from a hub.
  *
- * Owns:      the facts: what is installed from where, files that were fetched whole, the plan, ranges that
- *            are done; their lines.
- * Not here:  the form of a line (journal.h), whether the facts are still true (hub_install.c hashes).
- * Laws:      (1) a line of a kind that is not known, or that contradicts an earlier one, refuses the
- *            journal with the remedy;  (2) names are plain file names.
+ * Owns:      the facts: what is installed from where, files that were fetched whole, the plan,
+ *            ranges that are done; their lines.
+ * Not here:  the form of a line (journal.h), whether the facts are still true (hub_install.c
+ *            hashes).
+ * Laws:      (1) a line of a kind that is not known, or that contradicts an earlier one, refuses
+ *            the journal with the remedy;  (2) names are plain file names.
  * Threads:   plain data.
  */
 #ifndef TT_REPACK_HUB_STATE_H

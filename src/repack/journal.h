@@ -2,8 +2,9 @@
  *
  * Owns:      the form of a line, its checksum, the end that a crash cut off.
  * Not here:  what the facts mean (hub_state.h).
- * Laws:      (1) lines are only ever appended;  (2) reading stops at the first line that is not whole,
- *            and what follows is cut off before anything is appended;  (3) a line says what was
+ * Laws:      (1) lines are only ever appended;  (2) reading stops at the first line that is not
+ *            whole, and what follows is cut off before anything is appended;  (3) a line says
+ *            what was
  * done, never what will be.
  * Threads:   one at a time.
  */

@@ -1,7 +1,7 @@
 /* mlx_config.h: the `quantization` object of a checkpoint's config.json.
  *
- * Owns:      MLX's defaults and per-module overrides; refusing what is not affine with groups of 64; which
- *            fp8 checkpoints can be read.
+ * Owns:      MLX's defaults and per-module overrides; refusing what is not affine with groups of
+ *            64; which fp8 checkpoints can be read.
  * Not here:  whether a tensor is quantized (its .scales decide, see tensor_plan.h).
  * Laws:      nothing is refused that no tensor uses.
  * Threads:   read-only after reading; borrows the tree.

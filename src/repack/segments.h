@@ -1,11 +1,11 @@
 /* segments.h: every byte of an install's payload and the bytes of a checkpoint that it is made of.
  *
- * Owns:      the cut of a plan into runs of values, their order in the checkpoint, the ranges in which
- *            they are read, what one run becomes and where that stands.
+ * Owns:      the cut of a plan into runs of values, their order in the checkpoint, the ranges in
+ *            which they are read, what one run becomes and where that stands.
  * Not here:  reading a checkpoint (format/safetensors.h, hub_fetch.h), the conversion (convert.h).
- * Laws:      (1) the segments of a plan write every byte of the payload once, but for index regions and
- *            padding;  (2) a segment lies in one range;  (3) the same plan is cut in the same way,
- * which its fingerprint tells.
+ * Laws:      (1) the segments of a plan write every byte of the payload once, but for index
+ *            regions and padding;  (2) a segment lies in one range;  (3) the same plan is cut in
+ *            the same way, which its fingerprint tells.
  * Threads:   read-only after creation.
  */
 #ifndef TT_REPACK_SEGMENTS_H
