@@ -180,7 +180,7 @@ static bool choose_mode(const command_line *c, repack_mode *mode, char why[512])
             ? MODE_HUB
             : MODE_INSTALL;
     static const char *const doing[] = {
-        [MODE_INSTALL] = "--input-snapshot",
+        [MODE_INSTALL] = "a conversion",
         [MODE_HUB] = "an installation from a hub",
         [MODE_PLAN] = "--plan",
         [MODE_DISCARD] = "--discard-partial",

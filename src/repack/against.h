@@ -4,7 +4,7 @@
  * Not here:  the conversion (segments.h), what an install is by itself (verify.h).
  * Laws:      (1) the architecture and every place and type must be those that the checkpoint gives;
  *            (2) of the bytes, parts of every file are converted again, all of them when they are
- * few.
+ *            few.
  * Threads:   one at a time, with a pool inside.
  */
 #ifndef TT_REPACK_AGAINST_H

@@ -4,7 +4,8 @@
  * Not here:  several parts in flight (hub_fetch.h), which files are needed (hub_source.h).
  * Laws:      (1) the token goes to the endpoint alone, and over plain http to this machine alone;
  *            (2) nothing is taken from the environment;  (3) bytes count only when status, range
- * and length are those that were asked for;  (4) a file whose identity changes is an error.
+ *            and length are those that were asked for;  (4) a file whose identity changes is an
+ *            error.
  * Threads:   a hub and its files belong to one thread at a time.
  */
 #ifndef TT_REPACK_HUB_CLIENT_H

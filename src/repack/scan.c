@@ -12,7 +12,8 @@
 
 #include "base/file.h"
 
-#define STEP ((size_t)1 << 20)
+#define STEP  ((size_t)1 << 20)
+#define SMALL (4 * TT_MIB)
 
 typedef struct scan {
     tt_scan_file *files;
@@ -21,7 +22,10 @@ typedef struct scan {
     _Atomic uint64_t done;
     atomic_bool stop;
     atomic_uint working;
+    const tt_repack_events *ev; /* of a scan that runs on the calling thread */
+    uint64_t total;
     pthread_mutex_t lock; /* of the error */
+    pthread_cond_t ended;
     tt_error err;
     bool failed;
 } scan;
@@ -34,6 +38,12 @@ static tt_status stat_file(int fd, const char *path, tt_emitted *is, tt_error *e
     is->size = (uint64_t)sb.st_size;
     is->mtime_ns = (int64_t)sb.st_mtim.tv_sec * 1000000000 + sb.st_mtim.tv_nsec;
     return TT_OK;
+}
+
+static bool go_on(scan *s)
+{
+    return s->ev == NULL || s->ev->progress == NULL ||
+           s->ev->progress(s->ev->ctx, atomic_load(&s->done), s->total);
 }
 
 static tt_status read_blocks(scan *s, size_t i, int fd, unsigned char *buf, size_t step,
@@ -49,6 +59,8 @@ static tt_status read_blocks(scan *s, size_t i, int fd, unsigned char *buf, size
         if (f->look != NULL)
             TT_TRY(f->look(f->ctx, i, at, buf, n, err));
         atomic_fetch_add(&s->done, n);
+        if (!go_on(s))
+            return tt_fail(err, TT_ERR_ABORTED, "stopped");
         at += n;
     }
     return tt_sha256_finish(sha, f->is.sha256, err);
@@ -100,8 +112,27 @@ static void *work(void *ctx)
         pthread_mutex_unlock(&s->lock);
         atomic_store(&s->stop, true);
     }
+    pthread_mutex_lock(&s->lock);
     atomic_fetch_sub(&s->working, 1);
+    pthread_cond_signal(&s->ended);
+    pthread_mutex_unlock(&s->lock);
     return NULL;
+}
+
+/* Waits a little, or until a thread ends. */
+static void wait_a_little(scan *s)
+{
+    struct timespec until;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_nsec += 50000000;
+    if (until.tv_nsec >= 1000000000) {
+        until.tv_nsec -= 1000000000;
+        until.tv_sec++;
+    }
+    pthread_mutex_lock(&s->lock);
+    if (atomic_load(&s->working) > 0)
+        pthread_cond_timedwait(&s->ended, &s->lock, &until);
+    pthread_mutex_unlock(&s->lock);
 }
 
 static uint64_t total_of(const tt_scan_file *files, size_t n)
@@ -117,7 +148,10 @@ static uint64_t total_of(const tt_scan_file *files, size_t n)
 tt_status tt_scan(tt_scan_file *files, size_t n, unsigned threads, const tt_repack_events *ev,
                   tt_error *err)
 {
-    scan s = {.files = files, .n = n, .lock = PTHREAD_MUTEX_INITIALIZER};
+    scan s = {.files = files,
+              .n = n,
+              .lock = PTHREAD_MUTEX_INITIALIZER,
+              .ended = PTHREAD_COND_INITIALIZER};
     pthread_t ids[TT_MAX_THREADS];
     uint64_t total = total_of(files, n);
     unsigned started = 0;
@@ -125,6 +159,8 @@ tt_status tt_scan(tt_scan_file *files, size_t n, unsigned threads, const tt_repa
         threads = (unsigned)n;
     if (threads > TT_MAX_THREADS)
         threads = TT_MAX_THREADS;
+    if (threads == 1 || total < SMALL)
+        threads = 0; /* it is not worth a thread */
     for (unsigned i = 0; i < threads; i++) {
         atomic_fetch_add(&s.working, 1);
         if (pthread_create(&ids[started], NULL, work, &s) == 0)
@@ -134,12 +170,13 @@ tt_status tt_scan(tt_scan_file *files, size_t n, unsigned threads, const tt_repa
     }
     if (started == 0 && n > 0) {
         atomic_store(&s.working, 1);
+        s.ev = ev;
+        s.total = total > 0 ? total : 1;
         work(&s);
     }
     bool on = true;
     while (atomic_load(&s.working) > 0) {
-        struct timespec ts = {0, 10000000};
-        nanosleep(&ts, NULL);
+        wait_a_little(&s);
         if (on && ev != NULL && ev->progress != NULL &&
             !ev->progress(ev->ctx, atomic_load(&s.done), total > 0 ? total : 1)) {
             on = false;

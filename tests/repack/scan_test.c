@@ -27,7 +27,7 @@ static int setup(void **state)
     char path[600], name[32];
     tempdir_make(dir);
     for (unsigned i = 0; i < FILES; i++) {
-        size_t n = i * 70001;
+        size_t n = i * 400009;
         unsigned char *bytes = malloc(n + 1);
         for (size_t k = 0; k < n; k++)
             bytes[k] = (unsigned char)(k * 7 + i);
@@ -73,7 +73,7 @@ static void all_digests(void **state)
         assert_int_equal(tt_scan(files, FILES, threads, NULL, &err), TT_OK);
         for (unsigned i = 0; i < FILES; i++) {
             assert_string_equal(files[i].is.sha256, sums[i]);
-            assert_int_equal(files[i].is.size, i * 70001);
+            assert_int_equal(files[i].is.size, i * 400009);
             all += files[i].is.size;
         }
         assert_int_equal(atomic_load(&seen), all);
