@@ -34,7 +34,7 @@ endif
 # ---- flags ----
 
 PKGS    := jansson yajl libpcre2-8 libutf8proc libcrypto liburing
-PKG_CFLAGS := $(shell pkg-config --cflags $(PKGS) libedit cmocka 2>/dev/null)
+PKG_CFLAGS := $(shell pkg-config --cflags $(PKGS) libedit libcurl cmocka 2>/dev/null)
 LIBS    := $(shell pkg-config --libs $(PKGS) 2>/dev/null) -lm -lpthread
 
 # No -march and no -ffast-math: one binary starts anywhere, and the scalar reference means what it says.
@@ -78,6 +78,8 @@ NAME_cli    := TinyTitanCLI
 NAME_repack := TinyTitanRepack
 NAME_bench  := TinyTitanBench
 LIBS_cli    := -ledit
+# Only what installs from a hub asks for it: the archive's other users do not pull those objects.
+LIBS_repack := $(shell pkg-config --libs libcurl 2>/dev/null)
 BINS := $(foreach p,$(PROGRAMS),$(BUILD)/bin/$(or $(NAME_$(p)),$(error apps/$(p) has no NAME_$(p) in the Makefile)))
 APP_OBJ := $(patsubst %.c,$(BUILD)/obj/%.o,$(wildcard $(PROGRAMS:%=apps/%/*.c)))
 
@@ -126,7 +128,7 @@ help:
 STAMP := $(BUILD)/flags
 STAMP_TEXT := $(CC) $(ALL_CFLAGS) $(SAN) $(ISA_amx) $(ALL_LDFLAGS) $(LIBS)
 $(STAMP): FORCE
-	@pkg-config --exists $(PKGS) libedit || { echo 'Libraries are missing. Run: tools/install-deps' >&2; exit 1; }
+	@pkg-config --exists $(PKGS) libedit libcurl || { echo 'Libraries are missing. Run: tools/install-deps' >&2; exit 1; }
 	@mkdir -p $(@D)
 	@text='$(STAMP_TEXT)'"$$($(CC) -dumpfullversion -dumpversion)"; \
 	  [ "$$text" = "$$(cat $@ 2>/dev/null)" ] || printf '%s\n' "$$text" >$@
@@ -134,6 +136,9 @@ $(STAMP): FORCE
 $(BUILD)/obj/%.o: %.c $(STAMP)
 	@mkdir -p $(@D)
 	$(call say,CC,$<)$(CC) $(ALL_CFLAGS) $(call san_of,$<) $(EXTRA) $(call isa_of,$<) -c $< -o $@
+
+# Data that is compiled in as it lies.
+$(BUILD)/obj/src/repack/catalogue.o: src/repack/catalogue.json
 
 # Programs and tests may include the headers of a program; the library may not.
 $(BUILD)/obj/apps/%.o $(BUILD)/obj/tests/%.o: EXTRA := -Iapps -Itests
@@ -143,9 +148,11 @@ $(LIB_A): $(LIB_OBJ)
 	@rm -f $@
 	$(call say,AR,$@)$(AR) rcs $@ $(LIB_OBJ)
 
-$(LIB_SO): $(LIB_OBJ) src/api/tinytitan.map
+# Conversion is no part of the library's door.
+SO_OBJ := $(filter-out $(BUILD)/obj/src/repack/%,$(LIB_OBJ))
+$(LIB_SO): $(SO_OBJ) src/api/tinytitan.map
 	@mkdir -p $(@D)
-	$(call say,LD,$@)$(CC) -shared -Wl,-soname,$(SO_NAME) -Wl,--version-script=src/api/tinytitan.map $(LIB_OBJ) \
+	$(call say,LD,$@)$(CC) -shared -Wl,-soname,$(SO_NAME) -Wl,--version-script=src/api/tinytitan.map $(SO_OBJ) \
 	    $(ALL_LDFLAGS) $(LIBS) -o $(@D)/$(SO_FILE)
 	$(Q)ln -sf $(SO_FILE) $(@D)/$(SO_NAME)
 	$(Q)ln -sf $(SO_NAME) $@
@@ -183,7 +190,7 @@ test-cmocka:
 APPS_A := $(PROGRAMS:%=$(BUILD)/lib/apps/%.a)
 $(BUILD)/tests/fuzz/fuzz_%_replay: $(BUILD)/obj/tests/fuzz/fuzz_%.o $(BUILD)/obj/tests/fuzz/replay.o $(APPS_A) $(LIB_A)
 	@mkdir -p $(@D)
-	$(call say,LD,$@)$(CC) $(filter %.o,$^) $(APPS_A) $(LIB_A) $(ALL_LDFLAGS) $(LIBS) -o $@
+	$(call say,LD,$@)$(CC) $(filter %.o,$^) $(APPS_A) $(LIB_A) $(ALL_LDFLAGS) $(LIBS) $(LIBS_repack) -o $@
 
 # libFuzzer programs live in a build of their own: the whole library is instrumented.
 FUZZ_SAN := -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
@@ -195,7 +202,7 @@ fuzz-done:
 	@true
 $(BUILD)/bin/fuzz_%: $(BUILD)/obj/tests/fuzz/fuzz_%.o $(APPS_A) $(LIB_A)
 	@mkdir -p $(@D)
-	$(call say,LD,$@)$(CC) $(filter %.o,$^) $(APPS_A) $(LIB_A) $(ALL_LDFLAGS) -fsanitize=fuzzer $(LIBS) -o $@
+	$(call say,LD,$@)$(CC) $(filter %.o,$^) $(APPS_A) $(LIB_A) $(ALL_LDFLAGS) -fsanitize=fuzzer $(LIBS) $(LIBS_repack) -o $@
 
 $(BUILD)/man/%: docs/man/%.scd
 	@mkdir -p $(@D)
