@@ -386,10 +386,10 @@ tt_status tt_hub_request_begin(tt_hub_request *r, CURL *easy, tt_error *err)
 
 /* ---- judgement ---- */
 
-static tt_hub_verdict give_up(tt_error *err)
+/* Whether the last answer came from the host that the hub sent us to for the contents of a file. */
+static bool from_contents(const tt_hub_request *r)
 {
-    (void)err;
-    return TT_HUB_FAILED;
+    return r->file != NULL && (r->cached_url || !same_origin(r->url, r->hub->endpoint));
 }
 
 /* Another attempt, unless too many in a row brought nothing. */
@@ -432,7 +432,7 @@ static tt_hub_verdict refused(tt_hub_request *r, tt_error *err)
     const char *remedy =
         h->token == NULL ? "give a token in HF_TOKEN" : "the token in HF_TOKEN does not allow it";
     /* Addresses of contents are good for some time only. */
-    if (!same_origin(r->url, h->endpoint) || r->cached_url) {
+    if (from_contents(r)) {
         r->file->url[0] = '\0';
         return again(r, err, "the address of its contents has expired");
     }
@@ -445,14 +445,14 @@ static tt_hub_verdict refused(tt_hub_request *r, tt_error *err)
     else
         tt_fail(err, TT_ERR_STATE, "%s refuses %s (status %d%s%s): %s", h->endpoint, what(r),
                 a->status, a->error_text[0] != '\0' ? ", " : "", a->error_text, remedy);
-    return give_up(err);
+    return TT_HUB_FAILED;
 }
 
 static tt_hub_verdict missing(tt_hub_request *r, tt_error *err)
 {
     const tt_hub *h = r->hub;
     const char *code = r->response.error_code;
-    if (r->cached_url || !same_origin(r->url, h->endpoint)) {
+    if (from_contents(r)) {
         r->file->url[0] = '\0';
         return again(r, err, "the host of its contents does not have it");
     }
@@ -464,7 +464,7 @@ static tt_hub_verdict missing(tt_hub_request *r, tt_error *err)
                 h->endpoint, h->repository, h->revision);
     else
         tt_fail(err, TT_ERR_NOT_FOUND, "%s has no file %s", h->repository, r->file->name);
-    return give_up(err);
+    return TT_HUB_FAILED;
 }
 
 static tt_hub_verdict redirected(tt_hub_request *r, CURL *easy, tt_error *err)

@@ -58,7 +58,7 @@ tt_status tt_journal_parse(const char *bytes, size_t n, tt_journal_fn fn, void *
         size_t text_len = len - SUM_CHARS - 1;
         if (!plain(text, text_len) || tt_crc32c(0, text, text_len) != sum)
             break;
-        char *copy = strndup(text, text_len);
+        char *copy = tt_copy_text(text, text_len);
         if (copy == NULL)
             return tt_fail(err, TT_ERR_NOMEM, "out of memory for a journal");
         tt_status st = fn(ctx, copy, err);

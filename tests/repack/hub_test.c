@@ -351,6 +351,28 @@ static void gated(void *ctx, const test_hub_request *r, test_hub_answer *a)
     strcpy(a->headers, "X-Error-Code: GatedRepo\r\n");
 }
 
+/* The description of the repository is said to be on another host, which does not give it. */
+static void elsewhere(const test_hub_request *r, test_hub_answer *a, int status)
+{
+    if (!r->content && r->file[0] == '\0') {
+        a->status = 302;
+        snprintf(a->location, sizeof a->location, "%s/elsewhere", test_hub_content_url(hub));
+    } else if (r->content && strstr(r->path, "elsewhere") != NULL) {
+        a->status = status;
+    }
+    a->text = a->status >= 300 ? "" : a->text;
+}
+
+static void refused_elsewhere(void *ctx, const test_hub_request *r, test_hub_answer *a)
+{
+    elsewhere(r, a, 403);
+}
+
+static void missing_elsewhere(void *ctx, const test_hub_request *r, test_hub_answer *a)
+{
+    elsewhere(r, a, 404);
+}
+
 static void no_ranges(void *ctx, const test_hub_request *r, test_hub_answer *a)
 {
     if (a->status == 206) {
@@ -417,6 +439,8 @@ static void faults_that_end_it_leave_what_can_be_continued(void **state)
 {
     static const end ends[] = {
         {"gated", "accept its terms", TT_ERR_STATE, false, gated},
+        {"refused elsewhere", "refuses", TT_ERR_STATE, false, refused_elsewhere},
+        {"missing elsewhere", "has no repository", TT_ERR_NOT_FOUND, false, missing_elsewhere},
         {"no ranges", "does not serve parts", TT_ERR_UNSUPPORTED, false, no_ranges},
         {"loop", "redirects", TT_ERR_IO, false, loop},
         {"502", "status 502", TT_ERR_IO, true, broken_for_good},
