@@ -46,8 +46,13 @@ static const preset presets[] = {
 
 #define N_PRESETS (sizeof presets / sizeof *presets)
 
-const char *const synth_presets[] = {
-    "qwen3.6-35b-a3b", "qwen3.8-flash-next", "qwen3.5-2b", "qwen3.5-4b", "tiny", NULL};
+const char *const synth_presets[] = {"qwen3.6-35b-a3b",
+                                     "qwen3.8-flash-next",
+                                     "qwen3.5-2b",
+                                     "qwen3.5-4b",
+                                     "tiny-dense",
+                                     "tiny",
+                                     NULL};
 
 static tt_status make_arch(const synth_options *o, tt_arch *a, tt_error *err)
 {

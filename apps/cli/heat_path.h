@@ -12,8 +12,6 @@
 
 #include "base/limits.h"
 
-#define TT_HEAT_NAME "heat-profile.bin"
-
 /* In the install when its folder can be written to, else $XDG_CACHE_HOME (absolute, else
  * `home`/.cache) and "tinytitan/heat/", with a name that follows from the install's real path;
  * false when there is neither or the path is too long. */

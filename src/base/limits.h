@@ -63,4 +63,7 @@
 #define TT_BLOCK           64u   /* delta-rule chunks and attention key blocks start at multiples */
 #define TT_DECODE_ROWS     16u   /* law 4: up to this many rows a row does not feel the others */
 
+/* What programs put into the folder of an install beside what belongs to it. */
+#define TT_HEAT_NAME "heat-profile.bin"
+
 #endif

@@ -222,11 +222,16 @@ static tt_status check_crc(tt_expert_cache *c, uint32_t slot, tt_error *err)
     if (got == want)
         return TT_OK;
     c->stats.crc_failures++;
+    tt_reader_stats s;
+    tt_reader_get_stats(c->o.reader, &s);
     return tt_fail_at(err, TT_ERR_CORRUPT, c->o.reader->ops->path(c->o.reader, layer),
                       (int64_t)(expert * c->o.stride),
                       "layer %u expert %u does not match its checksum (CRC-32C %08x, expected "
-                      "%08x); verify the install and convert it again",
-                      layer, expert, got, want);
+                      "%08x); %s",
+                      layer, expert, got, want,
+                      s.bytes_mirror > 0 ? "it may be the expert mirror's copy that is damaged: "
+                                           "copy it again, and verify the install"
+                                         : "verify the install and convert it again");
 }
 
 /* Waits for one part of a load. */

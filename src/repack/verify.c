@@ -65,7 +65,7 @@ static void tell_unlisted(check *c, const char *sub)
         if (strcmp(d->d_name, ".") == 0 || strcmp(d->d_name, "..") == 0)
             continue;
         snprintf(rel, sizeof rel, "%s%s%s", sub, sub[0] != '\0' ? "/" : "", d->d_name);
-        if (listed(c, rel))
+        if (listed(c, rel) || strcmp(rel, TT_HEAT_NAME) == 0)
             continue;
         tt_note(c->ev, TT_NOTE_WARNING,
                 "%s does not belong to the install and is not checked: remove it", rel);

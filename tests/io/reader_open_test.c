@@ -253,6 +253,15 @@ static void a_mirror_that_differs_is_refused_by_name(void **state)
     make_mirror(f, "", dir, path);
     const char *paths[LAWS_FILES] = {f->path[0], f->path[1], f->path[2]};
     tt_reader_options o = {.mirror_dir = dir};
+    f->want[1][LAWS_BYTES - 100] ^= 1; /* in the last block, which is always looked at */
+    make_mirror(f, "", dir, path);
+    f->want[1][LAWS_BYTES - 100] ^= 1;
+    assert_int_equal(tt_reader_open(paths, LAWS_FILES, &o, &r, &err), TT_ERR_FORMAT);
+    assert_string_equal(err.file, path[1]);
+    assert_non_null(strstr(err.message, "differs from the original"));
+    make_mirror(f, "", dir, path);
+    assert_int_equal(tt_reader_open(paths, LAWS_FILES, &o, &r, &err), TT_OK);
+    tt_reader_close(&r);
     assert_int_equal(truncate(path[1], LAWS_BYTES - 4096), 0);
     assert_int_equal(tt_reader_open(paths, LAWS_FILES, &o, &r, &err), TT_ERR_FORMAT);
     assert_string_equal(err.file, path[1]);
