@@ -4,8 +4,8 @@
  * Not here:  threads, thresholds (ops.c); which level this machine has (cpu/dispatch.c).
  * Laws:      (1) a leaf works on a range and is pure on its arguments;  (2) the bytes of a result
  *            do not depend on the range it was computed in;  (3) levels overwrite the table upward:
- *            ref, avx2, avx512; an entry that a level has no better body for stays;  (4) code of a
- *            level runs only after dispatch has seen that the machine has it.
+ *            ref, avx2, avx512, or ref, neon; an entry that a level has no better body for stays;
+ *            (4) code of a level runs only after dispatch has seen that the machine has it.
  * Threads:   leaves run on every worker at once, each with its own scratch.
  */
 #ifndef TT_BACKEND_KERNELS_H
@@ -96,6 +96,9 @@ void tt_avx2_fill(tt_kernels *k);
 void tt_avx512_fill(tt_kernels *k);
 void tt_avxvnni_fill(tt_kernels *k);
 void tt_avx512vnni_fill(tt_kernels *k);
+#elif defined(__aarch64__)
+void tt_neon_fill(tt_kernels *k);
+void tt_neon_dotprod_fill(tt_kernels *k);
 #endif
 
 /* Fills `k` with a level of this machine: NULL or "auto" is the best one. */
