@@ -106,7 +106,7 @@ MAN_SRC := $(sort $(wildcard docs/man/*.scd))
 MAN     := $(MAN_SRC:docs/man/%.scd=$(BUILD)/man/%)
 
 .PHONY: all lib programs tests man demo check check-asan check-ubsan check-tsan check-fuzz check-clients \
-        check-long lint format install uninstall clean help fuzz-programs fuzz-done test-programs test-cmocka FORCE
+        check-long check-aarch64 lint format install uninstall clean help fuzz-programs fuzz-done test-programs test-cmocka FORCE
 all: lib programs
 lib: $(LIB_A) $(LIB_SO) $(PC_FILE)
 programs: $(BINS)
@@ -121,13 +121,15 @@ help:
 	  'make check-asan       the tests under AddressSanitizer; also check-ubsan, check-tsan' \
 	  'make check-fuzz       every fuzz target for FUZZ_SECONDS=60 (needs clang)' \
 	  'make check-long       the tests that take minutes' \
+  'make check-aarch64    kernels and a story, built by a cross compiler and run under qemu; SUITE=1: every test' \
 	  'make check-clients    the tests that need npm packages' \
 	  'make lint             clang-format, clang-tidy, cppcheck, our layer and header checks' \
 	  'make format           clang-format in place' \
 	  'make install          PREFIX=/usr/local DESTDIR=; uninstall takes the same' \
 	  'make clean            remove BUILD' \
 	  '' \
-	  'V=1 shows commands. BUILD=, CC=, CFLAGS=, LDFLAGS=, SAN= (sanitizer flags), WERROR= as usual.' \
+	  'CROSS=aarch64-linux-gnu- builds for that machine into build/aarch64-linux-gnu.' \
+  'V=1 shows commands. BUILD=, CC=, CFLAGS=, LDFLAGS=, SAN= (sanitizer flags), WERROR= as usual.' \
 	  'tests/run --help says how to run some of the tests.'
 
 # ---- compiling ----
@@ -252,6 +254,10 @@ check-clients: all tests
 # One after the other: each keeps all cores busy by itself.
 check-long: test-programs
 	$(Q)TEST_TIMEOUT=7200 $(RUN) --jobs 1 --long $(TESTS)
+
+# Another machine: built by a cross compiler, run under an emulator.
+check-aarch64:
+	$(Q)JOBS=$(JOBS) BUILD=$(BUILD) tests/aarch64 $(if $(SUITE),--suite) $(TESTS)
 
 # ---- lint ----
 
