@@ -11,8 +11,8 @@
 #define PROGRAM "TinyTitanBench"
 
 const char *const bench_backends[] = {"cpu", "ref", NULL};
-const char *const bench_levels[] = {"auto",       "ref",  "avx2",         "avxvnni", "avx512",
-                                    "avx512vnni", "neon", "neon+dotprod", NULL};
+const char *const bench_levels[] = {"auto",       "ref", "avx2", "avxvnni",      "avx512",
+                                    "avx512vnni", "amx", "neon", "neon+dotprod", NULL};
 const char *const bench_kv_bits[] = {"4", "8", "16", "32", NULL};
 
 const char *const bench_readers[] = {"auto", "uring", "pool", "buffered", NULL};
@@ -89,8 +89,6 @@ static int print_commands(void)
 /* What can be told from the command line alone; the rest is told once the model is known. */
 static tt_status check_together(const bench_options *o, tt_error *err)
 {
-    if (o->model != NULL && o->model[0] == '\0')
-        return tt_fail(err, TT_ERR_INVALID, "--model is empty, must be the folder of an install");
     if (o->prefill_chunk % TT_BLOCK != 0)
         return tt_fail(err, TT_ERR_INVALID, "--prefill-chunk is %u, must be a multiple of %u",
                        o->prefill_chunk, TT_BLOCK);

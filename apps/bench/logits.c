@@ -87,11 +87,6 @@ int bench_logits(int argc, char **argv)
     if (rc != BENCH_GO_ON)
         return rc;
     tt_error err = {.offset = -1};
-    if (r.output[0] == '\0' || r.ids_file[0] == '\0') {
-        (void)!tt_fail(&err, TT_ERR_INVALID, "--%s is empty, must be the name of a file",
-                       r.output[0] == '\0' ? "output" : "ids");
-        return bench_usage(&err);
-    }
     tt_stop_catch(); /* from here on there is a file to remove */
     if (bench_ids_read(r.ids_file, &r.ids, &r.n, &err) != TT_OK || open_output(&r, &err) != TT_OK)
         rc = bench_fail(&err);

@@ -15,8 +15,8 @@ static const uint32_t kv_bits[] = {32, 16, 8, 4};
 static const char *const backend_words[] = {"cpu", "ref", NULL};
 static const char *const reader_words[] = {"auto", "uring", "pool", "buffered", NULL};
 static const char *const switch_words[] = {"off", "on", NULL};
-static const char *const level_words[] = {"auto",       "ref",  "avx2",         "avxvnni", "avx512",
-                                          "avx512vnni", "neon", "neon+dotprod", NULL};
+static const char *const level_words[] = {"auto",       "ref", "avx2", "avxvnni",      "avx512",
+                                          "avx512vnni", "amx", "neon", "neon+dotprod", NULL};
 
 /* Words that become something else once they are checked. */
 typedef struct words {
@@ -289,8 +289,6 @@ static tt_status check_numbers(const tt_cli_options *o, tt_error *err)
     if (o->load.heat_profile != NULL && o->load.warm_seconds == 0.0f)
         return tt_fail(err, TT_ERR_INVALID,
                        "--heat-profile has no effect with --warm off: drop one of them");
-    if (o->load.heat_profile != NULL && o->load.heat_profile[0] == '\0')
-        return tt_fail(err, TT_ERR_INVALID, "--heat-profile is empty, must be a file");
     if (o->load.io_piece % 4096 != 0)
         return tt_fail(err, TT_ERR_INVALID, "--io-piece is %u bytes, must be a multiple of 4096",
                        o->load.io_piece);
@@ -339,9 +337,6 @@ tt_status tt_cli_options_parse(tt_cli_options *out, int argc, char *const *argv,
         if (o.model == NULL)
             return tt_fail(err, TT_ERR_INVALID,
                            "--model DIR is required; --help lists the options");
-        if (o.model[0] == '\0')
-            return tt_fail(err, TT_ERR_INVALID,
-                           "--model is empty, must be the folder of an install");
         note_given(&o, table);
         apply_words(&o, &w);
         if (w.warm != NULL)

@@ -70,8 +70,8 @@ typedef struct tt_kernels {
                          uint32_t dim);
 
     /* Products in whole numbers (below); NULL at levels that have none. */
-    uint32_t dot_grain; /* rows of a panel: cuts of W at its multiples cost nothing */
-    uint32_t dot_tile;  /* columns of a tile, rows of x times planes */
+    uint32_t dot_grain;   /* rows of a panel: cuts of W at its multiples cost nothing */
+    uint32_t dot_rows[2]; /* rows of x of a tile, by planes - 1 */
     /* groups [g0, g1) of a tile of T rows, for weights of one type */
     void (*quantize)(int32_t *tile, const float *const *row, uint32_t T, uint32_t g0, uint32_t g1,
                      tt_dtype weights, uint32_t planes);
@@ -96,6 +96,10 @@ void tt_avx2_fill(tt_kernels *k);
 void tt_avx512_fill(tt_kernels *k);
 void tt_avxvnni_fill(tt_kernels *k);
 void tt_avx512vnni_fill(tt_kernels *k);
+void tt_amx_fill(tt_kernels *k);
+/* The product of avx512vnni, for levels above it. */
+void tt_avx512vnni_dot(float *y, size_t ldy, const int32_t *xq, const tt_mat *W, const tt_mat *up,
+                       uint32_t r0, uint32_t r1, uint32_t T, uint32_t planes, void *scratch);
 #elif defined(__aarch64__)
 void tt_neon_fill(tt_kernels *k);
 void tt_neon_dotprod_fill(tt_kernels *k);
@@ -117,10 +121,10 @@ extern const tt_ops tt_cpu_ops;
  * fma(bias of w, sum of x, y) Two planes cost little where weights come from memory and lose next
  * to nothing; one halves the work of prompts.
  *
- * T rows of x stand in tiles of dot_tile / planes (the last one has what is left). A tile of n rows
- * is, for every group, 16 words of four codes, [16][n][planes], then [n] scales and [n] sums. Words
- * hold columns in ascending order for Q8; for Q4 words 0..7 hold the even columns and 8..15 the odd
- * ones, as they fall out of the bytes of the weights. */
+ * T rows of x stand in tiles of dot_rows[planes - 1] (the last one has what is left). A tile of n
+ * rows is, for every group, 16 words of four codes, [16][n][planes], then [n] scales and [n] sums.
+ * Words hold columns in ascending order for Q8; for Q4 words 0..7 hold the even columns and 8..15
+ * the odd ones, as they fall out of the bytes of the weights. */
 #define TT_DOT_MOST  16u        /* columns of a tile, at every level */
 #define TT_DOT_LEAST 1e-30f     /* the levels over it are finite, and nothing is lost */
 #define TT_DOT_BYTES (3u << 19) /* of activations at a time: they stay in the second cache */

@@ -67,7 +67,7 @@ typedef struct source_list {
 
 static uint32_t tile_rows(const tt_cpu_impl *im, uint32_t planes)
 {
-    return im->k.dot_tile / planes;
+    return im->k.dot_rows[planes - 1];
 }
 
 static void quantize_tile(const tt_cpu_impl *im, const source *s, uint32_t t, size_t g0, size_t g1)

@@ -228,10 +228,18 @@ static tt_status read_choice(const tt_arg *a, const char *text, tt_error *err)
     return tt_fail(err, TT_ERR_INVALID, "--%s is \"%s\", must be one of %s", a->name, text, all);
 }
 
+static bool names_a_path(const tt_arg *a)
+{
+    return a->value != NULL && (strcmp(a->value, "DIR") == 0 || strncmp(a->value, "FILE", 4) == 0);
+}
+
 static tt_status read_value(tt_arg *a, const char *text, tt_error *err)
 {
     switch (a->type) {
     case TT_ARG_STRING:
+        if (*text == '\0' && names_a_path(a))
+            return tt_fail(err, TT_ERR_INVALID, "--%s is empty, must be a %s", a->name,
+                           a->value[0] == 'D' ? "folder" : "file");
         *a->out.string = text;
         return TT_OK;
     case TT_ARG_LIST:

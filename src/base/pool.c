@@ -28,6 +28,8 @@
 #define SPIN_SECONDS 60e-6
 #define SPIN_ROUNDS  32
 
+#define STACK_BYTES (1u << 20) /* kernels keep some tens of KiB there */
+
 /* The job that took a part last. Every job takes every part once, so a part is free for job j
  * exactly when j - 1 stands here, and a worker that comes too late finds nothing. */
 typedef struct part {
@@ -125,6 +127,25 @@ static void *worker_main(void *arg)
     }
 }
 
+/* What the default stack is, the user's limit decides, which may be too little. */
+static int start_workers(tt_pool *p)
+{
+    pthread_attr_t attr;
+    int rc = pthread_attr_init(&attr);
+    if (rc != 0)
+        return rc;
+    rc = pthread_attr_setstacksize(&attr, STACK_BYTES);
+    while (rc == 0 && p->started + 1 < p->threads) {
+        worker *w = &p->workers[p->started];
+        w->pool = p;
+        w->index = p->started + 1;
+        rc = pthread_create(&w->thread, &attr, worker_main, w);
+        p->started += rc == 0;
+    }
+    pthread_attr_destroy(&attr);
+    return rc;
+}
+
 tt_status tt_pool_create(unsigned threads, tt_pool **out, tt_error *err)
 {
     if (threads < 1 || threads > TT_MAX_THREADS)
@@ -142,16 +163,11 @@ tt_status tt_pool_create(unsigned threads, tt_pool **out, tt_error *err)
     *p = (tt_pool){.threads = threads, .workers = workers, .parts = parts};
     for (unsigned i = 0; i < threads; i++)
         atomic_init(&parts[i].claimed, 0);
-    for (unsigned i = 1; i < threads; i++) {
-        worker *w = &workers[i - 1];
-        w->pool = p;
-        w->index = i;
-        int rc = pthread_create(&w->thread, NULL, worker_main, w);
-        if (rc != 0) {
-            tt_pool_close(&p);
-            return tt_fail_errno(err, rc, NULL, "cannot start thread %u of %u", i + 1, threads);
-        }
-        p->started++;
+    int rc = start_workers(p);
+    if (rc != 0) {
+        unsigned failed = p->started + 2;
+        tt_pool_close(&p);
+        return tt_fail_errno(err, rc, NULL, "cannot start thread %u of %u", failed, threads);
     }
     *out = p;
     return TT_OK;

@@ -83,7 +83,8 @@ tt_status tt_fail_errno(tt_error *err, int errnum, const char *file, const char 
     vsnprintf(what, sizeof what, fmt, ap);
     va_end(ap);
     const char *reason = strerror_r(errnum, text, sizeof text);
-    return tt_fail_at(err, status, file, -1, "%s: %s", what, reason);
+    return tt_fail_at(err, status, file, -1, "%s: %s%s", what, reason,
+                      errnum == EMFILE ? "; ulimit -n allows more" : "");
 }
 
 tt_status tt_fail_context(tt_error *err, tt_status status, const char *fmt, ...)

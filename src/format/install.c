@@ -137,7 +137,8 @@ static tt_status check_receipt(tt_install *in, tt_error *err)
     if (st == TT_ERR_NOMEM)
         return tt_fail(err, st, "%s", inner.message);
     if (st != TT_OK)
-        return tt_receipt_refuse(in->dir, err, "the receipt is damaged (%.300s)", inner.message);
+        return tt_receipt_refuse(in->dir, err, "%s is damaged (%.300s)", TT_RECEIPT_NAME,
+                                 inner.message);
     st = tt_receipt_check(&r, &in->m, in->manifest_sha256, in->dir, err);
     tt_receipt_free(&r);
     in->has_receipt = st == TT_OK;

@@ -181,7 +181,7 @@ static void dot_ranges(const tt_kernels *k, const tt_mat *W, const tt_mat *U, co
     for (uint32_t i = 0; i < 4; i++) {
         const tt_mat *up = i % 2 != 0 ? U : NULL;
         uint32_t planes = i / 2 + 1;
-        for (uint32_t t = 0, tile = k->dot_tile / planes; t < T; t += tile) {
+        for (uint32_t t = 0, tile = k->dot_rows[planes - 1]; t < T; t += tile) {
             const float *row[TT_DOT_MOST];
             uint32_t m = T - t < tile ? T - t : tile;
             for (uint32_t j = 0; j < m; j++)
@@ -212,7 +212,7 @@ static void ranges_of(const char *level)
     void *scratch = malloc(bytes);
     enum { ROWS = 37, COLS = 192, MOST = 5 };
     for (size_t n = 0; n < N_TYPES; n++)
-        for (uint32_t T = 1; T <= MOST; T += 4) {
+        for (uint32_t T = 1; T <= MOST; T += T == 1 ? 2 : 1) {
             bool affine = types[n] == TT_DTYPE_Q4 || types[n] == TT_DTYPE_Q8;
             uint32_t cols = affine ? COLS : COLS - 5;
             tt_mat W = tt_mat_random(&r, types[n], ROWS, cols, 0.1f);
@@ -405,7 +405,7 @@ static void nan_stays_in_its_row(void **state)
 static void known_bytes(void **state)
 {
     enum { ROWS = 19, COLS = 448, T = 3 };
-    static const uint32_t known[] = {0, 0, 0, 0};
+    static const uint32_t known[] = {0x77105f31, 0x54ab4545, 0xd8332fc3, 0x8c7cc6c9};
     tt_rng r = {11};
     float x[T * COLS], y[T * ROWS];
     for (uint32_t i = 0; i < 4; i++) {

@@ -93,12 +93,21 @@ static void keeps_defaults_and_empty_values(void **state)
     values v;
     tt_arg table[ROWS];
     tt_error err;
-    assert_int_equal(PARSE("--model=", "--prompt", ""), TT_OK);
-    assert_string_equal(v.model, "");
+    assert_int_equal(PARSE("--model=m", "--prompt", ""), TT_OK);
+    assert_string_equal(v.model, "m");
     assert_string_equal(v.prompt, "");
     assert_int_equal(v.threads, 7);
     assert_true(v.temperature == 0.5f);
     assert_false(v.json);
+}
+
+static void a_path_is_not_empty(void **state)
+{
+    values v;
+    tt_arg table[ROWS];
+    tt_error err;
+    REFUSES("--model is empty, must be a folder", "--model=");
+    REFUSES("--model is empty, must be a folder", "--model", "");
 }
 
 static void repeats_only_lists(void **state)
@@ -322,6 +331,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(takes_both_spellings),
         cmocka_unit_test(keeps_defaults_and_empty_values),
+        cmocka_unit_test(a_path_is_not_empty),
         cmocka_unit_test(repeats_only_lists),
         cmocka_unit_test(refuses_what_it_does_not_know),
         cmocka_unit_test(refuses_bad_values),

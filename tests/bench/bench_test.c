@@ -139,7 +139,7 @@ static void wrong_usage_is_refused(void **state)
         REFUSES(2, "unknown option --modle; did you mean --model?", names[i], "--modle", "x");
         REFUSES(2, "unexpected argument \"x\"", names[i], "x");
         REFUSES(2, "must be one of cpu, ref", names[i], "--backend", "cuda");
-        REFUSES(2, "must be one of auto, ref, avx2, avxvnni, avx512, avx512vnni", names[i],
+        REFUSES(2, "must be one of auto, ref, avx2, avxvnni, avx512, avx512vnni, ", names[i],
                 "--cpu-level", "sse2");
         REFUSES(2, "must be one of 4, 8, 16, 32", names[i], "--kv-bits", "12");
         REFUSES(2, "--threads is \"0\"", names[i], "--threads", "0");

@@ -18,6 +18,8 @@ static bool always(void)
 
 #if defined(__x86_64__)
 #include <cpuid.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 /* The compiler's helper looks at the operating system's side (XGETBV) too. F16C is not among the
  * names that every compiler knows: leaf 1, ECX bit 29. */
@@ -45,6 +47,15 @@ static bool has_avx512vnni(void)
 {
     return has_avx512() && __builtin_cpu_supports("avx512vnni");
 }
+
+/* Leaf 7, EDX bits 24 (tiles) and 25 (products of bytes). Linux gives a process its tiles only when
+ * it asks (arch_prctl, ARCH_REQ_XCOMP_PERM for state 18). */
+static bool has_amx(void)
+{
+    unsigned a, b, c, d;
+    return has_avx512vnni() && __get_cpuid_count(7, 0, &a, &b, &c, &d) && (d >> 24 & 3) == 3 &&
+           syscall(SYS_arch_prctl, 0x1023, 18) == 0;
+}
 #elif defined(__aarch64__)
 #include <sys/auxv.h>
 
@@ -64,6 +75,7 @@ static const level levels[] = {
     {"avxvnni", "avx2", has_avxvnni, tt_avxvnni_fill},
     {"avx512", "avx2", has_avx512, tt_avx512_fill},
     {"avx512vnni", "avx512", has_avx512vnni, tt_avx512vnni_fill},
+    {"amx", "avx512vnni", has_amx, tt_amx_fill},
 #elif defined(__aarch64__)
     {"neon", "ref", always, tt_neon_fill},
     {"neon+dotprod", "neon", has_dotprod, tt_neon_dotprod_fill},

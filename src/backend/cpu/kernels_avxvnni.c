@@ -17,7 +17,8 @@
 void tt_avxvnni_fill(tt_kernels *k)
 {
     k->dot_grain = DV * VL;
-    k->dot_tile = DT;
+    k->dot_rows[0] = DT;
+    k->dot_rows[1] = DT / 2;
     k->quantize = vec_quantize;
     k->dot = vec_dot;
     k->attend_codes = vec_attend_codes;
