@@ -43,7 +43,7 @@ PKGS    := jansson yajl libpcre2-8 libutf8proc libcrypto liburing
 # Debian keeps the descriptions of another machine's libraries beside those libraries.
 CROSS_PC := /usr/lib/$(CROSS:%-=%)/pkgconfig:/usr/share/pkgconfig
 PKG_CONFIG ?= $(if $(CROSS),PKG_CONFIG_LIBDIR=$(CROSS_PC) )pkg-config
-PKG_CFLAGS := $(shell $(PKG_CONFIG) --cflags $(PKGS) libedit cmocka 2>/dev/null)
+PKG_CFLAGS := $(shell $(PKG_CONFIG) --cflags $(PKGS) libedit libcurl cmocka 2>/dev/null)
 LIBS    := $(shell $(PKG_CONFIG) --libs $(PKGS) 2>/dev/null) -lm -lpthread
 
 # No -march and no -ffast-math: one binary starts anywhere, and the scalar reference means what it says.
@@ -88,6 +88,8 @@ NAME_cli    := TinyTitanCLI
 NAME_repack := TinyTitanRepack
 NAME_bench  := TinyTitanBench
 LIBS_cli    := -ledit
+# Only what installs from a hub asks for it: the archive's other users do not pull those objects.
+LIBS_repack := $(shell $(PKG_CONFIG) --libs libcurl 2>/dev/null)
 BINS := $(foreach p,$(PROGRAMS),$(BUILD)/bin/$(or $(NAME_$(p)),$(error apps/$(p) has no NAME_$(p) in the Makefile)))
 APP_OBJ := $(patsubst %.c,$(BUILD)/obj/%.o,$(wildcard $(PROGRAMS:%=apps/%/*.c)))
 
@@ -138,7 +140,7 @@ help:
 STAMP := $(BUILD)/flags
 STAMP_TEXT := $(CC) $(ALL_CFLAGS) $(SAN) $(ISA_amx) $(ISA_neon_dotprod) $(ALL_LDFLAGS) $(LIBS)
 $(STAMP): FORCE
-	@$(PKG_CONFIG) --exists $(PKGS) libedit || \
+	@$(PKG_CONFIG) --exists $(PKGS) libedit libcurl || \
 	  { echo 'Libraries are missing. Run: tools/install-deps$(if $(CROSS), --aarch64)' >&2; exit 1; }
 	@mkdir -p $(@D)
 	@text='$(STAMP_TEXT)'"$$($(CC) -dumpfullversion -dumpversion)"; \
@@ -148,6 +150,9 @@ $(BUILD)/obj/%.o: %.c $(STAMP)
 	@mkdir -p $(@D)
 	$(call say,CC,$<)$(CC) $(ALL_CFLAGS) $(call san_of,$<) $(EXTRA) $(call isa_of,$<) -c $< -o $@
 
+# Data that is compiled in as it lies.
+$(BUILD)/obj/src/repack/catalogue.o: src/repack/catalogue.json
+
 # Programs and tests may include the headers of a program; the library may not.
 $(BUILD)/obj/apps/%.o $(BUILD)/obj/tests/%.o: EXTRA := -Iapps -Itests
 
@@ -156,9 +161,11 @@ $(LIB_A): $(LIB_OBJ)
 	@rm -f $@
 	$(call say,AR,$@)$(AR) rcs $@ $(LIB_OBJ)
 
-$(LIB_SO): $(LIB_OBJ) src/api/tinytitan.map
+# Conversion is no part of the library's door.
+SO_OBJ := $(filter-out $(BUILD)/obj/src/repack/%,$(LIB_OBJ))
+$(LIB_SO): $(SO_OBJ) src/api/tinytitan.map
 	@mkdir -p $(@D)
-	$(call say,LD,$@)$(CC) -shared -Wl,-soname,$(SO_NAME) -Wl,--version-script=src/api/tinytitan.map $(LIB_OBJ) \
+	$(call say,LD,$@)$(CC) -shared -Wl,-soname,$(SO_NAME) -Wl,--version-script=src/api/tinytitan.map $(SO_OBJ) \
 	    $(ALL_LDFLAGS) $(LIBS) -o $(@D)/$(SO_FILE)
 	$(Q)ln -sf $(SO_FILE) $(@D)/$(SO_NAME)
 	$(Q)ln -sf $(SO_NAME) $@
@@ -197,7 +204,7 @@ test-cmocka:
 APPS_A := $(PROGRAMS:%=$(BUILD)/lib/apps/%.a)
 $(BUILD)/tests/fuzz/fuzz_%_replay: $(BUILD)/obj/tests/fuzz/fuzz_%.o $(BUILD)/obj/tests/fuzz/replay.o $(APPS_A) $(LIB_A)
 	@mkdir -p $(@D)
-	$(call say,LD,$@)$(CC) $(filter %.o,$^) $(APPS_A) $(LIB_A) $(ALL_LDFLAGS) $(LIBS) -o $@
+	$(call say,LD,$@)$(CC) $(filter %.o,$^) $(APPS_A) $(LIB_A) $(ALL_LDFLAGS) $(LIBS) $(LIBS_repack) -o $@
 
 # libFuzzer programs live in a build of their own: the whole library is instrumented.
 FUZZ_SAN := -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
@@ -209,7 +216,7 @@ fuzz-done:
 	@true
 $(BUILD)/bin/fuzz_%: $(BUILD)/obj/tests/fuzz/fuzz_%.o $(APPS_A) $(LIB_A)
 	@mkdir -p $(@D)
-	$(call say,LD,$@)$(CC) $(filter %.o,$^) $(APPS_A) $(LIB_A) $(ALL_LDFLAGS) -fsanitize=fuzzer $(LIBS) -o $@
+	$(call say,LD,$@)$(CC) $(filter %.o,$^) $(APPS_A) $(LIB_A) $(ALL_LDFLAGS) -fsanitize=fuzzer $(LIBS) $(LIBS_repack) -o $@
 
 $(BUILD)/man/%: docs/man/%.scd
 	@mkdir -p $(@D)

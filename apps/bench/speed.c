@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "base/machine.h"
 #include "bench/bench.h"
+#include "bench/bounds.h"
 #include "bench/forced_ids.h"
 #include "bench/timeline.h"
 
@@ -21,7 +22,8 @@
 typedef struct measured {
     double seconds;
     tt_stage_times times;
-    tt_model_stats stats; /* differences */
+    tt_model_stats stats;          /* differences */
+    double read_bytes, operations; /* a second, of this machine at most, around the run */
 } measured;
 
 typedef struct speed_run {
@@ -38,6 +40,8 @@ typedef struct speed_run {
     bool tracing;
     uint32_t vocab;
     bool *barred; /* [vocab] */
+    bool ceilings;
+    bench_bounds bounds; /* with ceilings */
 } speed_run;
 
 /* ---- before ---- */
@@ -109,6 +113,8 @@ static tt_status prepare(speed_run *r, tt_error *err)
         return tt_fail(err, TT_ERR_NOMEM, "out of memory for %u runs", r->repeat);
     if (r->fill > 0)
         TT_TRY(bench_timeline_open(r->model, &r->timeline, err));
+    if (r->ceilings)
+        TT_TRY(bench_bounds_open(&r->bounds, err));
     TT_TRY(bar_end_tokens(r, err));
     TT_TRY(make_prompt(r, err));
     return begin_trace(r, err);
@@ -198,6 +204,26 @@ static tt_status run_once(speed_run *r, measured *m, tt_error *err)
     return run_decode(r, m, err);
 }
 
+/* Limits are measured before the first run and after each; a run is held against the better of its
+ * neighbours. */
+static tt_status run_bounded(speed_run *r, measured *m, tt_error *err)
+{
+    bench_bounds *b = &r->bounds;
+    if (!r->ceilings)
+        return run_once(r, m, err);
+    if (m == r->run)
+        bench_bounds_measure(b, r->model->be, &b->after);
+    b->before = b->after;
+    TT_TRY(run_once(r, m, err));
+    bench_bounds_measure(b, r->model->be, &b->after);
+    const ceilings *c = b->after.read_bytes > b->before.read_bytes ? &b->after : &b->before;
+    m->read_bytes = c->read_bytes;
+    double dot = b->after.dot > b->before.dot ? b->after.dot : b->before.dot;
+    double f32 = b->after.f32 > b->before.f32 ? b->after.f32 : b->before.f32;
+    m->operations = 2 * (dot > 0 ? dot : f32);
+    return TT_OK;
+}
+
 /* ---- after ---- */
 
 static int ascending(const void *a, const void *b)
@@ -214,6 +240,29 @@ static double run_rate(const speed_run *r, const measured *m)
 static double hit_rate(const tt_model_stats *s)
 {
     return s->expert_asks > 0 ? (double)s->expert_hits / (double)s->expert_asks : 1;
+}
+
+/* Decode is held against memory, prefill against arithmetic. */
+static double share_of_limit(const speed_run *r, const measured *m)
+{
+    if (!r->decode)
+        return bench_token_operations(r->model, r->prompt_tokens) * run_rate(r, m) / m->operations;
+    double rows = r->fill + r->prompt_tokens + r->warm_up + r->tokens / 2.0;
+    return bench_token_bytes(r->model, rows) * run_rate(r, m) / m->read_bytes;
+}
+
+static void set_share(const speed_run *r, const measured *m, json_t *obj)
+{
+    double rows = r->fill + r->prompt_tokens + r->warm_up + r->tokens / 2.0;
+    if (r->decode) {
+        bench_set(obj, "bytes_touched_per_token", json_real(bench_token_bytes(r->model, rows)));
+        bench_set(obj, "memory_bytes_per_second", json_real(m->read_bytes));
+    } else {
+        bench_set(obj, "operations_per_token",
+                  json_real(bench_token_operations(r->model, r->prompt_tokens)));
+        bench_set(obj, "peak_operations_per_second", json_real(m->operations));
+    }
+    bench_set(obj, "share_of_limit", json_real(share_of_limit(r, m)));
 }
 
 /* Per token: of a decode one step, of a prefill the whole divided by the prompt. */
@@ -241,6 +290,8 @@ static json_t *run_json(const speed_run *r, const measured *m)
     bench_set(obj, "bytes_page_cache", json_integer((json_int_t)m->stats.expert_bytes_cached));
     bench_set(obj, "disk_bytes_per_second",
               json_real((double)m->stats.expert_bytes_disk / m->seconds));
+    if (r->ceilings)
+        set_share(r, m, obj);
     return obj;
 }
 
@@ -262,6 +313,15 @@ static void report_rates(const speed_run *r, const char *name, json_t *obj, doub
     bench_set(obj, "max", json_real(max));
     printf("%s: %.2f tokens a second (median of %u runs, %.2f to %.2f)\n", name, median, r->repeat,
            min, max);
+    if (!r->ceilings)
+        return;
+    for (uint32_t i = 0; i < r->repeat; i++)
+        rate[i] = share_of_limit(r, &r->run[i]);
+    qsort(rate, r->repeat, sizeof *rate, ascending);
+    double share = (rate[(r->repeat - 1) / 2] + rate[r->repeat / 2]) / 2;
+    bench_set(obj, "share_of_limit", json_real(share));
+    printf("%.0f %% of what %s allows\n", 100 * share,
+           r->decode ? "the rate of memory" : "the peak of arithmetic");
 }
 
 static int report(speed_run *r)
@@ -305,7 +365,7 @@ static int measure(speed_run *r)
         return rc;
     tt_status st = prepare(r, &err);
     for (uint32_t i = 0; i < r->repeat && st == TT_OK; i++)
-        st = run_once(r, &r->run[i], &err);
+        st = run_bounded(r, &r->run[i], &err);
     if (r->tracing) {
         tt_expert_cache_record(r->model->cache, NULL);
         if (st == TT_OK)
@@ -313,6 +373,7 @@ static int measure(speed_run *r)
         tt_cache_trace_end(&r->writer);
     }
     rc = st == TT_OK ? report(r) : bench_fail(&err);
+    bench_bounds_close(&r->bounds);
     bench_timeline_close(&r->timeline);
     tt_session_close(&r->session);
     tt_model_close(&r->model);
@@ -328,7 +389,10 @@ static int measure(speed_run *r)
                    "tokens to make room for, unless given those of a run"),                        \
         TT_OPT_STRING("forced-ids", &(r).forced, "FILE|chain[:SEED]",                              \
                       "JSON list of the ids to run on, or the chain of a synthetic install"),      \
-        TT_OPT_STRING("trace", &(r).trace, "FILE", "write what the expert cache was asked")
+        TT_OPT_STRING("trace", &(r).trace, "FILE", "write what the expert cache was asked"),       \
+        TT_OPT_FLAG("ceilings", &(r).ceilings,                                                     \
+                    "measure memory and arithmetic of this machine around each run and say what "  \
+                    "share of it was reached; takes 256 MiB more than the budget")
 
 static int check_forced(const speed_run *r)
 {

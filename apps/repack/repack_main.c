@@ -3,21 +3,31 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/file.h"
 #include "base/stop.h"
+#include "repack/against.h"
+#include "repack/export.h"
+#include "repack/hub_install.h"
 #include "repack/repack.h"
+#include "repack/repack_hub.h"
 #include "repack/repack_inspect.h"
 #include "repack/repack_options.h"
 #include "repack/repack_progress.h"
 #include "repack/repack_text.h"
 #include "repack/verify.h"
 
-/* Conversion and verification ask for signals in their progress. */
-static int failed(const char *what, const tt_error *err)
+static bool json_events; /* failures are told as events too */
+
+/* Conversion and verification ask for signals in their progress. `kept` is what stays of the work.
+ */
+static int failed_keeping(const char *what, const tt_error *err, const char *kept)
 {
     int sig = tt_stop_signal();
+    if (json_events)
+        repack_event("failed", json_pack("{s:s, s:b}", "message", err->message, "stopped",
+                                         sig != 0 && err->status == TT_ERR_ABORTED));
     if (sig != 0 && err->status == TT_ERR_ABORTED) {
-        fprintf(stderr, "TinyTitanRepack: %s stopped by %s, nothing was changed\n", what,
-                tt_stop_name(sig));
+        fprintf(stderr, "TinyTitanRepack: %s stopped by %s, %s\n", what, tt_stop_name(sig), kept);
         return tt_stop_code(sig);
     }
     fprintf(stderr, "TinyTitanRepack: %s failed: %s\n", what, err->message);
@@ -26,6 +36,11 @@ static int failed(const char *what, const tt_error *err)
     if (err->offset >= 0)
         fprintf(stderr, "  at byte %lld\n", (long long)err->offset);
     return 1;
+}
+
+static int failed(const char *what, const tt_error *err)
+{
+    return failed_keeping(what, err, "nothing was changed");
 }
 
 static int install(const repack_options *o)
@@ -40,16 +55,58 @@ static int install(const repack_options *o)
     repack_progress p;
     tt_repack_report r;
     tt_error err = {0};
-    repack_progress_init(&p, "converting", o->quiet);
+    repack_progress_init(&p, "converting", o->quiet, o->json);
     ro.check_ctx = &p.events;
     tt_status st = tt_repack_run(&ro, &p.events, &r, &err);
     repack_progress_end(&p);
     if (st != TT_OK)
         return failed("conversion", &err);
-    if (!o->quiet)
+    if (o->json)
+        repack_event("done", json_pack("{s:s, s:s, s:s, s:I, s:f}", "path", r.path, "model_id",
+                                       r.model_id, "manifest_sha256", r.manifest_sha256, "bytes",
+                                       (json_int_t)r.bytes, "seconds", tt_now() - p.start));
+    else if (!o->quiet)
         printf("Installed %s: %zu files, %.1f MB, %llu tensors, %llu experts in %.1f s\n%s\n",
                r.model_id, r.files, (double)r.bytes / 1e6, (unsigned long long)r.tensors,
                (unsigned long long)r.experts, tt_now() - p.start, r.path);
+    return 0;
+}
+
+static int export_snapshot(const repack_options *o)
+{
+    repack_progress p;
+    tt_export_report r;
+    tt_error err = {0};
+    repack_progress_init(&p, "exporting", o->quiet, o->json);
+    tt_status st = tt_export_run(o->gturbo, o->export_dir, &p.events, &r, &err);
+    repack_progress_end(&p);
+    if (st != TT_OK)
+        return failed("export", &err);
+    if (o->json)
+        repack_event("done", json_pack("{s:s, s:I, s:I, s:i, s:f}", "path", r.path, "bytes",
+                                       (json_int_t)r.bytes, "tensors", (json_int_t)r.tensors,
+                                       "shards", (int)r.shards, "seconds", tt_now() - p.start));
+    else if (!o->quiet)
+        printf("Exported %llu tensors, %.1f MB in %u shards in %.1f s\n%s\n",
+               (unsigned long long)r.tensors, (double)r.bytes / 1e6, r.shards, tt_now() - p.start,
+               r.path);
+    return 0;
+}
+
+/* Whether the install is what its checkpoint gives. */
+static int against(const repack_options *o)
+{
+    repack_progress p;
+    tt_against_report r;
+    tt_error err = {0};
+    repack_progress_init(&p, "comparing", o->quiet, o->json);
+    tt_status st = tt_against_run(o->gturbo, o->against, 0, o->threads, &p.events, &r, &err);
+    repack_progress_end(&p);
+    if (st != TT_OK)
+        return failed("comparison", &err);
+    if (!o->quiet && !o->json)
+        printf("Compared %zu of %zu parts (%.1f MB of the checkpoint) in %.1f s: the same bytes\n",
+               r.compared, r.parts, (double)r.source_bytes / 1e6, tt_now() - p.start);
     return 0;
 }
 
@@ -58,15 +115,49 @@ static int verify(const repack_options *o)
     repack_progress p;
     tt_verify_report r;
     tt_error err = {0};
-    repack_progress_init(&p, "verifying", o->quiet);
-    tt_status st = tt_verify_run(o->gturbo, true, &p.events, &r, &err);
+    repack_progress_init(&p, "verifying", o->quiet, o->json);
+    tt_status st = tt_verify_run(o->gturbo, true, o->threads, &p.events, &r, &err);
     repack_progress_end(&p);
     if (st != TT_OK)
         return failed("verification", &err);
-    if (!o->quiet)
+    if (o->json)
+        repack_event("done",
+                     json_pack("{s:s, s:I, s:I, s:f}", "path", r.path, "bytes", (json_int_t)r.bytes,
+                               "files", (json_int_t)r.files, "seconds", tt_now() - p.start));
+    else if (!o->quiet)
         printf("Verified %zu files (%llu bytes), %llu experts in %.1f s\nReceipt: %s/%s\n", r.files,
                (unsigned long long)r.bytes, (unsigned long long)r.experts, tt_now() - p.start,
                r.path, TT_RECEIPT_NAME);
+    return 0;
+}
+
+/* An interrupted installation can be continued; what to say then. */
+static int hub_install(const repack_options *o)
+{
+    tt_error err = {0};
+    if (repack_hub_install(o, &err) == TT_OK)
+        return 0;
+    char kept[600] = "nothing was changed", partial[TT_MAX_PATH];
+    snprintf(partial, sizeof partial, "%s.partial", o->output);
+    bool there = tt_dir_exists(partial);
+    if (there)
+        snprintf(kept, sizeof kept, "continue it with: TinyTitanRepack --resume --output %s",
+                 o->output);
+    int rc = failed_keeping("installation", &err, kept);
+    if (there && err.status != TT_ERR_ABORTED && strstr(err.message, "--discard-partial") == NULL)
+        fprintf(stderr,
+                "  what has come stays in %s: continue with --resume, or remove it with "
+                "--discard-partial\n",
+                partial);
+    return rc;
+}
+
+static int discard(const repack_options *o)
+{
+    tt_error err = {0};
+    if (tt_hub_discard(o->output, &err) != TT_OK)
+        return failed("discard", &err);
+    printf("Removed %s.partial\n", o->output);
     return 0;
 }
 
@@ -80,6 +171,8 @@ int main(int argc, char **argv)
         return 2;
     }
     tt_stop_catch();
+    json_events = o.json && (o.mode == MODE_INSTALL || o.mode == MODE_HUB ||
+                             o.mode == MODE_VERIFY || o.mode == MODE_EXPORT);
     int rc = 0;
     switch (o.mode) {
     case MODE_HELP:
@@ -91,8 +184,25 @@ int main(int argc, char **argv)
     case MODE_INSTALL:
         rc = install(&o);
         break;
+    case MODE_HUB:
+        rc = hub_install(&o);
+        break;
+    case MODE_PLAN:
+        rc = repack_hub_plan(&o, &err) == TT_OK ? 0 : failed("plan", &err);
+        break;
+    case MODE_DISCARD:
+        rc = discard(&o);
+        break;
+    case MODE_LIST:
+        rc = repack_list_models(o.json, &err) == TT_OK ? 0 : failed("list", &err);
+        break;
+    case MODE_EXPORT:
+        rc = export_snapshot(&o);
+        break;
     case MODE_VERIFY:
-        rc = verify(&o);
+        rc = o.against != NULL ? against(&o) : 0;
+        if (rc == 0)
+            rc = verify(&o);
         break;
     case MODE_INSPECT:
         rc = repack_inspect(o.gturbo, o.json, &err) == TT_OK ? 0 : failed("inspection", &err);

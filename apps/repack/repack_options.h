@@ -12,8 +12,13 @@
 
 typedef enum repack_mode {
     MODE_INSTALL,
+    MODE_HUB,
+    MODE_PLAN,
+    MODE_DISCARD,
+    MODE_LIST,
     MODE_VERIFY,
     MODE_INSPECT,
+    MODE_EXPORT,
     MODE_HELP,
     MODE_VERSION
 } repack_mode;
@@ -21,9 +26,11 @@ typedef enum repack_mode {
 typedef struct repack_options {
     repack_mode mode;
     const char *snapshot, *output, *model_id, *gturbo;
+    const char *model, *repository, *revision; /* of a hub */
+    const char *against, *export_dir;
     tt_policy policy;
     unsigned threads;
-    bool overwrite, json, quiet;
+    bool overwrite, json, quiet, resume, policy_given;
 } repack_options;
 
 extern const char repack_usage[];

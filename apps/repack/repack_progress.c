@@ -1,11 +1,25 @@
 #include "repack/repack_progress.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/stop.h"
+
+#define BAR 24
+
+void repack_event(const char *name, json_t *event)
+{
+    json_object_set_new(event, "event", json_string(name));
+    char *text = json_dumps(event, JSON_COMPACT | JSON_SORT_KEYS);
+    if (text != NULL)
+        printf("%s\n", text);
+    fflush(stdout);
+    free(text);
+    json_decref(event);
+}
 
 static void eta(char *out, size_t n, double seconds)
 {
@@ -17,28 +31,61 @@ static void eta(char *out, size_t n, double seconds)
         snprintf(out, n, "%d:%02d h", (int)(seconds / 3600), (int)(seconds / 60) % 60);
 }
 
+static void bar(char out[BAR + 3], unsigned percent)
+{
+    unsigned full = percent >= 100 ? BAR : percent * BAR / 100;
+    out[0] = '[';
+    for (unsigned i = 0; i < BAR; i++)
+        out[1 + i] = i < full ? '=' : i == full ? '>' : ' ';
+    strcpy(out + 1 + BAR, "]");
+}
+
+static void show(repack_progress *p, uint64_t done, unsigned percent, double rate)
+{
+    char left[32] = "-", drawn[BAR + 3] = "";
+    double remaining = rate > 0 && done <= p->total ? (double)(p->total - done) / rate : -1;
+    if (p->json) {
+        json_t *e = json_pack("{s:s, s:I, s:I, s:f}", "stage", p->stage, "done", (json_int_t)done,
+                              "total", (json_int_t)p->total, "rate", rate);
+        if (remaining >= 0)
+            json_object_set_new(e, "eta", json_real(remaining));
+        repack_event("progress", e);
+        return;
+    }
+    if (remaining >= 0)
+        eta(left, sizeof left, remaining);
+    if (p->tty)
+        bar(drawn, percent);
+    fprintf(stderr, "%s%s %s%s%3u %%  %.1f of %.1f MB  %.1f MB/s  ETA %s%s%s%s", p->tty ? "\r" : "",
+            p->what, drawn, p->tty ? " " : "", percent, (double)done / 1e6, (double)p->total / 1e6,
+            rate / 1e6, left, p->tty ? "  " : "", p->tty ? p->stage : "", p->tty ? "\033[K" : "\n");
+    p->line_open = p->tty;
+}
+
 static bool on_progress(void *ctx, uint64_t done, uint64_t total)
 {
     repack_progress *p = ctx;
-    double now = tt_now(), took = now - p->start;
-    unsigned percent = total > 0 ? (unsigned)((double)done / (double)total * 100) : 100;
     if (tt_stop_signal() != 0)
         return false;
-    if (p->quiet)
+    if (total == 0 ||
+        (p->quiet && !p->json)) /* without a total it is only asked whether to go on */
         return true;
-    bool due = p->tty ? now - p->shown >= 0.2 || done == total : percent / 10 > p->tenth;
+    double now = tt_now();
+    if (total != p->total || done < p->from) {
+        p->total = total;
+        p->from = done;
+        p->since = now;
+        p->tenth = 0;
+        p->shown = 0;
+    }
+    unsigned percent = (unsigned)((double)done / (double)total * 100);
+    bool due = p->tty || p->json ? now - p->shown >= 0.2 || done == total : percent / 10 > p->tenth;
     if (!due)
         return true;
     p->shown = now;
     p->tenth = percent / 10;
-    double rate = took > 0 ? (double)done / took : 0;
-    char left[32] = "-";
-    if (rate > 0 && done <= total)
-        eta(left, sizeof left, (double)(total - done) / rate);
-    fprintf(stderr, "%s%s %3u %%  %.1f of %.1f MB  %.1f MB/s  ETA %s%s%s%s", p->tty ? "\r" : "",
-            p->what, percent, (double)done / 1e6, (double)total / 1e6, rate / 1e6, left,
-            p->tty ? "  " : "", p->tty ? p->stage : "", p->tty ? "\033[K" : "\n");
-    p->line_open = p->tty;
+    double took = now - p->since;
+    show(p, done, percent, took > 0 ? (double)(done - p->from) / took : 0);
     return true;
 }
 
@@ -51,22 +98,26 @@ void repack_progress_end(repack_progress *p)
 
 static void on_note(void *ctx, tt_note_kind kind, const char *text)
 {
+    static const char *const kinds[] = {"stage", "note", "warning"};
     repack_progress *p = ctx;
-    if (kind == TT_NOTE_STAGE) {
+    if (kind == TT_NOTE_STAGE)
         snprintf(p->stage, sizeof p->stage, "%.100s", text);
+    if (p->json) {
+        repack_event(kinds[kind], json_pack("{s:s}", "text", text));
         return;
     }
-    if (p->quiet && kind != TT_NOTE_WARNING)
+    if (kind == TT_NOTE_STAGE || (p->quiet && kind != TT_NOTE_WARNING))
         return;
     repack_progress_end(p);
-    fprintf(stderr, "%s: %s\n", kind == TT_NOTE_WARNING ? "warning" : "note", text);
+    fprintf(stderr, "%s: %s\n", kinds[kind], text);
 }
 
-void repack_progress_init(repack_progress *p, const char *what, bool quiet)
+void repack_progress_init(repack_progress *p, const char *what, bool quiet, bool json)
 {
     *p = (repack_progress){.what = what,
                            .quiet = quiet,
-                           .tty = isatty(STDERR_FILENO) == 1,
+                           .json = json,
+                           .tty = !json && isatty(STDERR_FILENO) == 1,
                            .start = tt_now(),
                            .events = {p, on_progress, on_note}};
 }

@@ -105,3 +105,13 @@ char *tt_buf_steal(tt_buf *b, size_t *len)
     *b = (tt_buf){.max = b->max};
     return data;
 }
+
+char *tt_copy_text(const char *text, size_t n)
+{
+    char *copy = malloc(n + 1);
+    if (copy == NULL)
+        return NULL;
+    memcpy(copy, text, n);
+    copy[n] = '\0';
+    return copy;
+}

@@ -30,5 +30,8 @@ TT_MUST_CHECK tt_status tt_buf_status(const tt_buf *b, tt_error *err);
 /* Hands the bytes to the caller (release with tt_free) and empties the buffer; NULL when out of
  * memory. */
 char *tt_buf_steal(tt_buf *b, size_t *len);
+/* n bytes as a string of their own, for free(); NULL when out of memory. strndup would look for an
+ * end in bytes that need not have one. */
+char *tt_copy_text(const char *text, size_t n);
 
 #endif

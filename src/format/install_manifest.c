@@ -95,7 +95,7 @@ static tt_status check_arch(parse *p, tt_error *err)
 static tt_status check_source(parse *p, tt_error *err)
 {
     static const char *const known[] = {"repository", "revision", "index_sha256", "files", NULL};
-    static const char *const entry_keys[] = {"size", "sha256", "header_sha256", NULL};
+    static const char *const entry_keys[] = {"size", "sha256", "header_sha256", "hub_id", NULL};
     json_t *source = NULL, *files = NULL, *entry;
     const char *text = NULL, *key;
     uint64_t size = 0;
@@ -117,6 +117,8 @@ static tt_status check_source(parse *p, tt_error *err)
             TT_TRY(get_digest(entry, "sha256", p->file, &text, err));
         if (!whole || json_object_get(entry, "header_sha256") != NULL)
             TT_TRY(get_digest(entry, "header_sha256", p->file, &text, err));
+        if (json_object_get(entry, "hub_id") != NULL)
+            TT_TRY(tt_json_get_string(entry, "hub_id", p->file, &text, err));
     }
     return TT_OK;
 }

@@ -1,5 +1,7 @@
 #include "format/safetensors.h"
 
+#include <dirent.h>
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -25,6 +27,7 @@ struct tt_safetensors {
     char *index_path;
     tt_st_names names;
     tt_st_table by_name;
+    tt_st_remote remote; /* read NULL: the data is in the files */
     uint32_t open_shard; /* while headers are read: the shard of the next tensor */
 };
 
@@ -93,6 +96,8 @@ static tt_status read_shard(tt_safetensors *st, uint32_t i, const tt_st_table *k
     size_t first = st->count;
     st->open_shard = i;
     TT_TRY(tt_file_open(s->path, &s->fd, &s->size, err));
+    if (st->remote.read != NULL)
+        TT_TRY(st->remote.size(st->remote.ctx, strrchr(s->path, '/') + 1, &s->size, err));
     TT_TRY(tt_st_parse_header(s->fd, s->path, s->size, known, &st->names, keep_tensor, st, &s->data,
                               err));
     if (st->count == first)
@@ -236,9 +241,10 @@ static tt_status check_shard(const tt_safetensors *st, uint32_t i, size_t first,
     return TT_OK;
 }
 
-static tt_status check_complete(const tt_safetensors *st, const weight_map *m, tt_error *err)
+static tt_status check_complete(const tt_safetensors *st, size_t indexed, const weight_map *m,
+                                tt_error *err)
 {
-    for (size_t k = 0; st->count != m->shard_of.count && k < m->shard_of.count; k++) {
+    for (size_t k = 0; indexed != m->shard_of.count && k < m->shard_of.count; k++) {
         const tt_st_slot *slot = &m->shard_of.slots[k];
         if (tt_st_table_find(&st->by_name, slot->name) == NULL)
             return tt_fail_at(err, TT_ERR_FORMAT, m->path, -1,
@@ -250,51 +256,95 @@ static tt_status check_complete(const tt_safetensors *st, const weight_map *m, t
 
 /* ---- opening and closing ---- */
 
-static tt_status make_shards(tt_safetensors *st, uint32_t n, tt_error *err)
+/* Appends a shard. */
+static tt_status name_shard(tt_safetensors *st, const char *path, tt_error *err)
 {
-    st->shards = calloc(n, sizeof *st->shards);
-    if (st->shards == NULL)
-        return nomem(NULL, err);
-    for (uint32_t i = 0; i < n; i++)
-        st->shards[i].fd = -1;
-    st->n_shards = n;
+    shard *grown = realloc(st->shards, (st->n_shards + 1) * sizeof *grown);
+    if (grown == NULL)
+        return nomem(path, err);
+    st->shards = grown;
+    grown[st->n_shards] = (shard){.path = strdup(path), .fd = -1};
+    if (grown[st->n_shards].path == NULL)
+        return nomem(path, err);
+    st->n_shards++;
     return TT_OK;
 }
 
-static tt_status open_single(tt_safetensors *st, const char *path, tt_error *err)
+bool tt_st_is_extra_shard(const char *name)
 {
-    TT_TRY(make_shards(st, 1, err));
-    if ((st->shards[0].path = strdup(path)) == NULL)
-        return nomem(path, err);
+    size_t n = strlen(name), tail = strlen(".safetensors");
+    return n > tail && name[0] != '.' && strcmp(name + n - tail, ".safetensors") == 0 &&
+           strcasestr(name, "mtp") != NULL;
+}
+
+static int extra_only(const struct dirent *d)
+{
+    return tt_st_is_extra_shard(d->d_name);
+}
+
+/* Files of a draft that no index names, in the order of their names. */
+static tt_status open_extra(tt_safetensors *st, const char *dir, const weight_map *m, tt_error *err)
+{
+    struct dirent **found = NULL;
+    char path[TT_MAX_PATH];
+    uint32_t at;
+    int n = scandir(dir, &found, extra_only, alphasort);
+    if (n < 0)
+        return tt_fail_errno(err, errno, dir, "cannot list %s", dir);
+    tt_status rc = TT_OK;
+    for (int i = 0; i < n; i++) {
+        if (rc == TT_OK && (m == NULL || !find_shard(m, found[i]->d_name, &at))) {
+            rc = tt_path_join(path, dir, found[i]->d_name, err);
+            if (rc == TT_OK)
+                rc = name_shard(st, path, err);
+            if (rc == TT_OK)
+                rc = read_shard(st, st->n_shards - 1, NULL, err);
+        }
+        free(found[i]);
+    }
+    free(found);
+    return rc;
+}
+
+/* `dir` NULL: the file alone. */
+static tt_status open_single(tt_safetensors *st, const char *path, const char *dir, tt_error *err)
+{
+    TT_TRY(name_shard(st, path, err));
     TT_TRY(read_shard(st, 0, NULL, err));
+    if (dir != NULL)
+        TT_TRY(open_extra(st, dir, NULL, err));
     return index_names(st, err);
+}
+
+static tt_status open_indexed(tt_safetensors *ck, const char *dir, const weight_map *m,
+                              tt_error *err)
+{
+    for (uint32_t i = 0; i < m->n_shards; i++) {
+        char path[TT_MAX_PATH];
+        size_t first = ck->count;
+        TT_TRY(tt_path_join(path, dir, m->shards[i].name, err));
+        TT_TRY(name_shard(ck, path, err));
+        tt_status st = read_shard(ck, i, &m->shard_of, err);
+        if (st != TT_OK)
+            return tt_fail_context(err, st, "shard %u of %u", i + 1, m->n_shards);
+        TT_TRY(check_shard(ck, i, first, m, err));
+    }
+    return TT_OK;
 }
 
 static tt_status open_sharded(tt_safetensors *ck, const char *dir, const char *index, tt_error *err)
 {
     weight_map m = {.path = index};
     tt_status st;
+    size_t indexed;
     if ((ck->index_path = strdup(index)) == NULL)
         return nomem(index, err);
     TT_GOTO(read_index(&m, &ck->names, err), out);
-    TT_GOTO(make_shards(ck, m.n_shards, err), out);
-    for (uint32_t i = 0; i < m.n_shards; i++) {
-        char path[TT_MAX_PATH];
-        size_t first = ck->count;
-        TT_GOTO(tt_path_join(path, dir, m.shards[i].name, err), out);
-        if ((ck->shards[i].path = strdup(path)) == NULL) {
-            st = nomem(path, err);
-            goto out;
-        }
-        st = read_shard(ck, i, &m.shard_of, err);
-        if (st != TT_OK) {
-            st = tt_fail_context(err, st, "shard %u of %u", i + 1, m.n_shards);
-            goto out;
-        }
-        TT_GOTO(check_shard(ck, i, first, &m, err), out);
-    }
+    TT_GOTO(open_indexed(ck, dir, &m, err), out);
+    indexed = ck->count;
+    TT_GOTO(open_extra(ck, dir, &m, err), out);
     TT_GOTO(index_names(ck, err), out);
-    st = check_complete(ck, &m, err);
+    st = check_complete(ck, indexed, &m, err);
 out:
     weight_map_free(&m);
     return st;
@@ -306,7 +356,8 @@ static bool stands_there(const char *path)
     return lstat(path, &sb) == 0; /* a dangling link is there, and opening it says what is wrong */
 }
 
-tt_status tt_safetensors_open_dir(const char *dir, tt_safetensors **out, tt_error *err)
+static tt_status open_dir(const char *dir, const tt_st_remote *remote, tt_safetensors **out,
+                          tt_error *err)
 {
     char index[TT_MAX_PATH], single[TT_MAX_PATH];
     TT_TRY(tt_path_join(index, dir, INDEX_NAME, err));
@@ -318,7 +369,9 @@ tt_status tt_safetensors_open_dir(const char *dir, tt_safetensors **out, tt_erro
     tt_safetensors *st = calloc(1, sizeof *st);
     if (st == NULL)
         return nomem(dir, err);
-    tt_status rc = sharded ? open_sharded(st, dir, index, err) : open_single(st, single, err);
+    if (remote != NULL)
+        st->remote = *remote;
+    tt_status rc = sharded ? open_sharded(st, dir, index, err) : open_single(st, single, dir, err);
     if (rc != TT_OK)
         tt_safetensors_close(&st);
     else
@@ -326,12 +379,23 @@ tt_status tt_safetensors_open_dir(const char *dir, tt_safetensors **out, tt_erro
     return rc;
 }
 
+tt_status tt_safetensors_open_dir(const char *dir, tt_safetensors **out, tt_error *err)
+{
+    return open_dir(dir, NULL, out, err);
+}
+
+tt_status tt_safetensors_open_remote(const char *dir, const tt_st_remote *remote,
+                                     tt_safetensors **out, tt_error *err)
+{
+    return open_dir(dir, remote, out, err);
+}
+
 tt_status tt_safetensors_open_file(const char *path, tt_safetensors **out, tt_error *err)
 {
     tt_safetensors *st = calloc(1, sizeof *st);
     if (st == NULL)
         return nomem(path, err);
-    tt_status rc = open_single(st, path, err);
+    tt_status rc = open_single(st, path, NULL, err);
     if (rc != TT_OK)
         tt_safetensors_close(&st);
     else
@@ -386,6 +450,16 @@ const char *tt_safetensors_shard_path(const tt_safetensors *st, uint32_t i)
     return i < st->n_shards ? st->shards[i].path : NULL;
 }
 
+uint64_t tt_safetensors_shard_size(const tt_safetensors *st, uint32_t i)
+{
+    return i < st->n_shards ? st->shards[i].size : 0;
+}
+
+bool tt_safetensors_is_remote(const tt_safetensors *st)
+{
+    return st->remote.read != NULL;
+}
+
 const char *tt_safetensors_index_path(const tt_safetensors *st)
 {
     return st->index_path;
@@ -402,6 +476,8 @@ tt_status tt_safetensors_read(const tt_safetensors *st, const tt_st_tensor *t, u
                           "bytes %llu to %llu asked of tensor %s, which has %llu",
                           (unsigned long long)begin, (unsigned long long)(begin + n), t->name,
                           (unsigned long long)t->bytes);
-    tt_status rc = tt_file_pread(s->fd, s->path, buf, n, t->offset + begin, err);
+    tt_status rc = st->remote.read != NULL
+                       ? st->remote.read(st->remote.ctx, t->shard, t->offset + begin, buf, n, err)
+                       : tt_file_pread(s->fd, s->path, buf, n, t->offset + begin, err);
     return rc == TT_OK ? TT_OK : tt_fail_context(err, rc, "tensor %s", t->name);
 }

@@ -45,12 +45,30 @@ typedef struct tt_st_tensor {
 
 typedef struct tt_safetensors tt_safetensors;
 
-/* Opens DIR: model.safetensors.index.json with its shards, or else model.safetensors alone. */
+/* Opens DIR: model.safetensors.index.json with its shards, or else model.safetensors, and the files
+ * of a draft beside them (tt_st_is_extra_shard). */
 TT_MUST_CHECK tt_status tt_safetensors_open_dir(const char *dir, tt_safetensors **out,
                                                 tt_error *err);
 /* Opens one file. */
 TT_MUST_CHECK tt_status tt_safetensors_open_file(const char *path, tt_safetensors **out,
                                                  tt_error *err);
+/* A checkpoint whose data is elsewhere: the directory holds the index and of every shard the first
+ * 8 + N bytes, its header. Reads of data go to `read`. */
+typedef struct tt_st_remote {
+    void *ctx;
+    /* Size of the whole shard, by its file name. */
+    tt_status (*size)(void *ctx, const char *shard, uint64_t *bytes, tt_error *err);
+    /* n bytes at an offset of a shard. */
+    tt_status (*read)(void *ctx, uint32_t shard, uint64_t offset, void *buf, size_t n,
+                      tt_error *err);
+} tt_st_remote;
+/* As tt_safetensors_open_dir; `remote` is copied. */
+TT_MUST_CHECK tt_status tt_safetensors_open_remote(const char *dir, const tt_st_remote *remote,
+                                                   tt_safetensors **out, tt_error *err);
+bool tt_safetensors_is_remote(const tt_safetensors *st);
+/* Whether a file of this name beside the index is a part of the checkpoint that the index does not
+ * name: the draft in a file of its own, "mtp.safetensors" and the like. */
+bool tt_st_is_extra_shard(const char *name);
 void tt_safetensors_close(tt_safetensors **st);
 
 size_t tt_safetensors_count(const tt_safetensors *st);
@@ -60,6 +78,7 @@ const tt_st_tensor *tt_safetensors_find(const tt_safetensors *st,
                                         const char *name); /* NULL when absent */
 uint32_t tt_safetensors_shards(const tt_safetensors *st);
 const char *tt_safetensors_shard_path(const tt_safetensors *st, uint32_t shard);
+uint64_t tt_safetensors_shard_size(const tt_safetensors *st, uint32_t shard);
 /* Path of the index json, or NULL for a single file. */
 const char *tt_safetensors_index_path(const tt_safetensors *st);
 /* Reads n bytes of a tensor from byte `begin` of its data. */

@@ -19,7 +19,7 @@
 #include "io/reader_piece.h"
 
 #define MOST_SLABS    1024u /* TiB of slots */
-#define MOST_REFUSALS 200u /* "again" in a row from the ring itself, a millisecond apart */
+#define MOST_REFUSALS 200u  /* "again" in a row from the ring itself, a millisecond apart */
 
 enum { LIST_NONE, LIST_QUEUE, LIST_WARM };
 

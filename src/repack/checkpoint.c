@@ -10,6 +10,18 @@
 #include "base/hash.h"
 #include "format/le.h"
 
+const char *const tt_snapshot_tokenizer_names[TT_SNAPSHOT_TOKENIZER_FILES] = {
+    "tokenizer.json",
+    "tokenizer_config.json",
+    "chat_template.jinja",
+    "chat_template.json",
+    "generation_config.json",
+    "config.json",
+    "special_tokens_map.json",
+    "added_tokens.json",
+    "vocab.json",
+    "merges.txt"};
+
 static const char *base_name(const char *path)
 {
     const char *slash = strrchr(path, '/');
@@ -68,9 +80,10 @@ static tt_status describe_source(tt_snapshot *s, tt_error *err)
         TT_TRY(tt_file_sha256(index_path, index, &size, NULL, NULL, err));
         TT_TRY(add_file(files, index_path, "sha256", index, size, err));
     }
-    for (uint32_t i = 0; i < tt_safetensors_shards(s->st); i++) {
+    for (uint32_t i = tt_safetensors_shards(s->st); i-- > 0;) {
         const char *path = tt_safetensors_shard_path(s->st, i);
         TT_TRY(header_sha256(path, hex, &size, err));
+        size = tt_safetensors_shard_size(s->st, i);
         TT_TRY(add_file(files, path, "header_sha256", hex, size, err));
     }
     if (json_object_set_new(s->source, "index_sha256",
@@ -91,20 +104,10 @@ static tt_status find_template(tt_snapshot *s, const char *path, tt_error *err)
 
 static tt_status find_tokenizer(tt_snapshot *s, tt_error *err)
 {
-    static const char *const names[TT_SNAPSHOT_TOKENIZER_FILES] = {"tokenizer.json",
-                                                                   "tokenizer_config.json",
-                                                                   "chat_template.jinja",
-                                                                   "chat_template.json",
-                                                                   "generation_config.json",
-                                                                   "config.json",
-                                                                   "special_tokens_map.json",
-                                                                   "added_tokens.json",
-                                                                   "vocab.json",
-                                                                   "merges.txt"};
     for (size_t i = 0; i < TT_SNAPSHOT_TOKENIZER_FILES; i++) {
         char path[TT_MAX_PATH];
         struct stat sb;
-        TT_TRY(tt_path_join(path, s->dir, names[i], err));
+        TT_TRY(tt_path_join(path, s->dir, tt_snapshot_tokenizer_names[i], err));
         if (stat(path, &sb) != 0 && errno == ENOENT)
             continue;
         if (stat(path, &sb) != 0 || !S_ISREG(sb.st_mode))
@@ -112,7 +115,7 @@ static tt_status find_tokenizer(tt_snapshot *s, tt_error *err)
         if ((uint64_t)sb.st_size > TT_MAX_TOKENIZER_JSON)
             return tt_fail_at(err, TT_ERR_LIMIT, path, -1, "%s has %lld bytes, at most %llu", path,
                               (long long)sb.st_size, (unsigned long long)TT_MAX_TOKENIZER_JSON);
-        s->tokenizer[s->n_tokenizer] = names[i];
+        s->tokenizer[s->n_tokenizer] = tt_snapshot_tokenizer_names[i];
         s->tokenizer_bytes[s->n_tokenizer++] = (uint64_t)sb.st_size;
         s->has_tokenizer |= i == 0;
         s->has_template |= i == 2 || i == 3;
@@ -122,7 +125,8 @@ static tt_status find_tokenizer(tt_snapshot *s, tt_error *err)
     return TT_OK;
 }
 
-static tt_status open_parts(const char *dir, tt_snapshot *s, tt_error *err)
+static tt_status open_parts(const char *dir, const tt_st_remote *remote, tt_snapshot *s,
+                            tt_error *err)
 {
     char *real = realpath(dir, NULL);
     if (real == NULL)
@@ -141,17 +145,19 @@ static tt_status open_parts(const char *dir, tt_snapshot *s, tt_error *err)
     if (!json_is_object(s->config))
         return tt_fail_at(err, TT_ERR_FORMAT, s->config_path, -1, "%s is not a JSON object",
                           s->config_path);
-    TT_TRY(tt_safetensors_open_dir(s->dir, &s->st, err));
+    TT_TRY(remote != NULL ? tt_safetensors_open_remote(s->dir, remote, &s->st, err)
+                          : tt_safetensors_open_dir(s->dir, &s->st, err));
     TT_TRY(describe_source(s, err));
     return find_tokenizer(s, err);
 }
 
-tt_status tt_snapshot_open(const char *dir, tt_snapshot *out, tt_error *err)
+tt_status tt_snapshot_open(const char *dir, const tt_st_remote *remote, tt_snapshot *out,
+                           tt_error *err)
 {
     tt_snapshot *s = calloc(1, sizeof *s);
     if (s == NULL)
         return tt_fail(err, TT_ERR_NOMEM, "out of memory for a checkpoint");
-    tt_status st = open_parts(dir, s, err);
+    tt_status st = open_parts(dir, remote, s, err);
     if (st == TT_OK)
         *out = *s;
     else

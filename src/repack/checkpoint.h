@@ -14,6 +14,9 @@
 
 #define TT_SNAPSHOT_TOKENIZER_FILES 10u
 
+/* Files of a checkpoint that an install has in tokenizer/. */
+extern const char *const tt_snapshot_tokenizer_names[TT_SNAPSHOT_TOKENIZER_FILES];
+
 typedef struct tt_snapshot {
     char dir[TT_MAX_PATH]; /* absolute, links resolved */
     char config_path[TT_MAX_PATH];
@@ -27,7 +30,9 @@ typedef struct tt_snapshot {
     bool has_tokenizer, has_template;
 } tt_snapshot;
 
-TT_MUST_CHECK tt_status tt_snapshot_open(const char *dir, tt_snapshot *out, tt_error *err);
+/* `remote` NULL: the data stands in the directory. */
+TT_MUST_CHECK tt_status tt_snapshot_open(const char *dir, const tt_st_remote *remote,
+                                         tt_snapshot *out, tt_error *err);
 void tt_snapshot_close(tt_snapshot *s);
 
 #endif

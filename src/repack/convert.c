@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "format/fp8.h"
 #include "format/le.h"
 #include "format/quant.h"
 
@@ -20,7 +21,7 @@ struct tt_converter {
     uint64_t chunk;       /* values */
     unsigned char *raw;   /* chunk values of at most 4 bytes, as the checkpoint has them */
     float *f32;           /* chunk values */
-    unsigned char *words; /* encoded chunk */
+    unsigned char *words; /* encoded chunk, or bf16 */
     uint16_t *scales, *biases;
 };
 
@@ -42,7 +43,7 @@ tt_status tt_converter_create(const tt_safetensors *st, unsigned threads, uint64
     c->chunk = chunk_values > 0 ? chunk_values : CHUNK_VALUES;
     c->raw = malloc(4 * c->chunk);
     c->f32 = malloc(4 * c->chunk);
-    c->words = malloc(c->chunk);
+    c->words = malloc(2 * c->chunk);
     c->scales = malloc(c->chunk / TT_GROUP * 2 + 2);
     c->biases = malloc(c->chunk / TT_GROUP * 2 + 2);
     tt_status status = TT_OK;
@@ -80,7 +81,31 @@ typedef struct widen {
     tt_st_dtype dtype;
     float *out; /* NULL: only look for values that are not finite */
     _Atomic uint64_t first_bad;
+    const struct factors *factors; /* fp8 */
 } widen;
+
+/* Factors of the blocks that some rows lie in. */
+typedef struct factors {
+    float *at;           /* [rows of blocks][cols of blocks] */
+    uint64_t first;      /* row of blocks that at[0] is of */
+    uint64_t cols;       /* values in a row */
+    uint64_t block_cols; /* blocks in a row */
+    uint64_t mat_rows;   /* rows of one matrix of the stack */
+    uint64_t row;        /* that the first value stands in */
+} factors;
+
+/* Blocks do not reach from one matrix of a stack into the next. */
+static uint64_t block_row(uint64_t mat_rows, uint64_t row)
+{
+    uint64_t in_mat = (mat_rows + TT_FP8_BLOCK - 1) / TT_FP8_BLOCK;
+    return row / mat_rows * in_mat + row % mat_rows / TT_FP8_BLOCK;
+}
+
+static float factor_of(const factors *f, uint64_t i)
+{
+    uint64_t row = f->row + i / f->cols, col = i % f->cols;
+    return f->at[(block_row(f->mat_rows, row) - f->first) * f->block_cols + col / TT_FP8_BLOCK];
+}
 
 static float widen_one(const unsigned char *raw, tt_st_dtype dtype, size_t i)
 {
@@ -93,6 +118,8 @@ static float widen_one(const unsigned char *raw, tt_st_dtype dtype, size_t i)
     case TT_ST_F16:
         memcpy(&h, raw + 2 * i, 2);
         return tt_f16_to_f32(h);
+    case TT_ST_F8_E4M3:
+        return tt_f8_e4m3_to_f32(raw[i]);
     default:
         memcpy(&f, raw + 4 * i, 4);
         return f;
@@ -105,6 +132,8 @@ static void widen_part(void *ctx, size_t begin, size_t end, unsigned worker)
     widen *w = ctx;
     for (size_t i = begin; i < end; i++) {
         float f = widen_one(w->raw, w->dtype, i);
+        if (w->factors != NULL)
+            f *= factor_of(w->factors, i);
         if (w->out != NULL)
             w->out[i] = f;
         if (!isfinite(f)) {
@@ -117,9 +146,10 @@ static void widen_part(void *ctx, size_t begin, size_t end, unsigned worker)
 
 /* Values of `t` from value `first` on, checked, widened into `out` when it is not NULL. */
 static tt_status check_values(const tt_converter *c, const tt_st_tensor *t, uint64_t first,
-                              uint64_t n, const unsigned char *raw, float *out, tt_error *err)
+                              uint64_t n, const unsigned char *raw, const factors *fs, float *out,
+                              tt_error *err)
 {
-    widen w = {.raw = raw, .dtype = t->dtype, .out = out, .first_bad = UINT64_MAX};
+    widen w = {.raw = raw, .dtype = t->dtype, .out = out, .first_bad = UINT64_MAX, .factors = fs};
     tt_pool_run(c->pool, n, 4096, widen_part, &w);
     uint64_t bad = atomic_load(&w.first_bad);
     if (bad == UINT64_MAX)
@@ -140,22 +170,92 @@ static tt_status fetch(const tt_converter *c, const tt_st_tensor *t, uint64_t fi
     TT_TRY(tt_safetensors_read(c->st, t, first * each, raw, n * each, err));
     if (t->dtype == TT_ST_U32)
         return TT_OK; /* words of quantized input: every code is one */
-    return check_values(c, t, first, n, raw, f32, err);
+    return check_values(c, t, first, n, raw, NULL, f32, err);
 }
 
-/* Encodes rows [row, row + n) of a job; any of the outputs may be a buffer of the converter. */
-static tt_status encode_rows(const job *j, uint64_t row, uint64_t n, void *words, uint16_t *scales,
-                             uint16_t *biases, tt_error *err)
+/* Reads the factors for rows [row, row + n) of fp8; f->at is allocated. */
+static tt_status read_factors(const tt_converter *c, const tt_piece *src, uint64_t cols,
+                              uint64_t row, uint64_t n, factors *f, tt_error *err)
 {
-    tt_converter *c = j->c;
-    const tt_st_tensor *t = j->src->values;
-    TT_TRY(fetch(c, t, (j->src->first_row + row) * j->cols, n * j->cols, c->raw, c->f32, err));
-    tt_status st = tt_quant_encode(tt_dtype_bits(j->dtype), c->f32, n, j->cols, words, scales,
-                                   biases, c->pool, err);
+    const tt_st_tensor *t = src->values, *b = src->blocks;
+    uint32_t each = tt_st_dtype_bytes(b->dtype);
+    *f = (factors){.cols = cols,
+                   .block_cols = (cols + TT_FP8_BLOCK - 1) / TT_FP8_BLOCK,
+                   .mat_rows = t->shape[t->rank - 2],
+                   .row = row};
+    f->first = block_row(f->mat_rows, row);
+    uint64_t count = (block_row(f->mat_rows, row + n - 1) - f->first + 1) * f->block_cols;
+    unsigned char *raw = malloc(count * each);
+    f->at = malloc(count * sizeof *f->at);
+    tt_status st = raw == NULL || f->at == NULL
+                       ? tt_fail(err, TT_ERR_NOMEM, "out of memory for the factors of %s", t->name)
+                       : tt_safetensors_read(c->st, b, f->first * f->block_cols * each, raw,
+                                             count * each, err);
+    if (st == TT_OK)
+        st = check_values(c, b, f->first * f->block_cols, count, raw, NULL, f->at, err);
+    free(raw);
+    return st;
+}
+
+/* Values of rows [row, row + n) of a tensor into c->f32. */
+static tt_status fetch_rows(const tt_converter *c, const tt_piece *src, uint64_t cols, uint64_t row,
+                            uint64_t n, tt_error *err)
+{
+    const tt_st_tensor *t = src->values;
+    factors f = {0};
+    if (src->blocks == NULL)
+        return fetch(c, t, row * cols, n * cols, c->raw, c->f32, err);
+    TT_TRY(tt_safetensors_read(c->st, t, row * cols, c->raw, n * cols, err));
+    tt_status st = read_factors(c, src, cols, row, n, &f, err);
+    if (st == TT_OK)
+        st = check_values(c, t, row * cols, n * cols, c->raw, &f, c->f32, err);
+    free(f.at);
+    return st;
+}
+
+typedef struct narrow {
+    const float *from;
+    uint16_t *to;
+} narrow;
+
+static void narrow_part(void *ctx, size_t begin, size_t end, unsigned worker)
+{
+    const narrow *n = ctx;
+    (void)worker;
+    for (size_t i = begin; i < end; i++)
+        n->to[i] = tt_f32_to_bf16(n->from[i]);
+}
+
+tt_status tt_convert_copy(tt_converter *c, const tt_st_tensor *t, uint64_t first, uint64_t n,
+                          void *out, tt_error *err)
+{
+    return fetch(c, t, first, n, out, NULL, err);
+}
+
+/* Any of the outputs may be a buffer of the converter. */
+tt_status tt_convert_rows(tt_converter *c, const tt_piece *src, tt_dtype dtype, uint64_t cols,
+                          uint64_t row, uint64_t n, void *words, uint16_t *scales, uint16_t *biases,
+                          tt_error *err)
+{
+    const tt_st_tensor *t = src->values;
+    TT_TRY(fetch_rows(c, src, cols, src->first_row + row, n, err));
+    if (tt_dtype_bits(dtype) == 0) { /* fp8 that keeps its precision */
+        narrow w = {c->f32, words};
+        tt_pool_run(c->pool, n * cols, 4096, narrow_part, &w);
+        return TT_OK;
+    }
+    tt_status st =
+        tt_quant_encode(tt_dtype_bits(dtype), c->f32, n, cols, words, scales, biases, c->pool, err);
     if (st == TT_OK)
         return TT_OK;
     return tt_fail_context(err, st, "tensor \"%.200s\", from row %llu", t->name,
-                           (unsigned long long)(j->src->first_row + row));
+                           (unsigned long long)(src->first_row + row));
+}
+
+static tt_status encode_rows(const job *j, uint64_t row, uint64_t n, void *words, uint16_t *scales,
+                             uint16_t *biases, tt_error *err)
+{
+    return tt_convert_rows(j->c, j->src, j->dtype, j->cols, row, n, words, scales, biases, err);
 }
 
 /* Rows that fit into the buffers at a time. */
@@ -205,6 +305,12 @@ static tt_status copy_tensor(const job *j, const tt_index_entry *e, tt_emit *out
     return TT_OK;
 }
 
+static uint64_t row_bytes(tt_dtype dtype, uint64_t cols)
+{
+    uint32_t bits = tt_dtype_bits(dtype);
+    return bits != 0 ? tt_quant_row_words_bytes(bits, cols) : 2 * cols;
+}
+
 /* Parts of an encoded tensor that one pass over its rows appends. */
 enum { WORDS = 1, SCALES = 2, BIASES = 4 };
 
@@ -213,7 +319,7 @@ static tt_status encode_pass(const job *j, unsigned append, uint16_t *all_scales
 {
     tt_converter *c = j->c;
     uint64_t step = 0, groups = j->cols / TT_GROUP;
-    uint64_t words_row = tt_quant_row_words_bytes(tt_dtype_bits(j->dtype), j->cols);
+    uint64_t words_row = row_bytes(j->dtype, j->cols);
     TT_TRY(rows_at_a_time(j, &step, err));
     for (uint64_t row = 0; row < j->rows; row += step) {
         uint64_t n = j->rows - row < step ? j->rows - row : step;
@@ -237,6 +343,10 @@ static tt_status encode_tensor(const job *j, const tt_index_entry *e, tt_emit *o
     uint16_t *side = NULL;
     size_t half = e->scales_bytes / 2;
     tt_status st;
+    if (e->scales_bytes == 0) { /* fp8 that becomes BF16 */
+        TT_TRY(tt_emit_pad(out, e->offset, err));
+        return encode_pass(j, WORDS, NULL, NULL, out, err);
+    }
     if (2 * e->scales_bytes <= SIDE_FACTOR * j->c->chunk &&
         (side = malloc(2 * e->scales_bytes)) == NULL)
         return tt_fail(err, TT_ERR_NOMEM, "out of memory for the scales of %s", e->name);
@@ -265,8 +375,8 @@ tt_status tt_convert_tensor(tt_converter *c, const tt_index_entry *entry, const 
     job j = {c, src, entry->dtype, 1, entry->shape[entry->rank - 1]};
     for (uint32_t d = 0; d + 1 < entry->rank; d++)
         j.rows *= entry->shape[d];
-    bool copy = src->scales != NULL || tt_dtype_bits(entry->dtype) == 0;
-    return copy ? copy_tensor(&j, entry, out, err) : encode_tensor(&j, entry, out, err);
+    return tt_piece_copied(src, entry->dtype) ? copy_tensor(&j, entry, out, err)
+                                              : encode_tensor(&j, entry, out, err);
 }
 
 tt_status tt_convert_mat(tt_converter *c, const tt_expert_mat *m, const tt_piece *src,
@@ -276,7 +386,7 @@ tt_status tt_convert_mat(tt_converter *c, const tt_expert_mat *m, const tt_piece
     const tt_st_tensor *parts[3] = {src->values, src->scales, src->biases};
     unsigned char *to[3] = {expert + m->words_offset, expert + m->scales_offset,
                             expert + m->biases_offset};
-    if (src->scales != NULL || tt_dtype_bits(m->dtype) == 0) {
+    if (tt_piece_copied(src, m->dtype)) {
         for (int i = 0; i < 3 && parts[i] != NULL; i++) {
             uint64_t in_row = part_values(parts[i], &j);
             TT_TRY(fetch(c, parts[i], src->first_row * in_row, m->rows * in_row, to[i], NULL, err));
@@ -284,7 +394,7 @@ tt_status tt_convert_mat(tt_converter *c, const tt_expert_mat *m, const tt_piece
         return TT_OK;
     }
     uint64_t step = 0, groups = m->cols / TT_GROUP;
-    uint64_t words_row = tt_quant_row_words_bytes(tt_dtype_bits(m->dtype), m->cols);
+    uint64_t words_row = row_bytes(m->dtype, m->cols);
     TT_TRY(rows_at_a_time(&j, &step, err));
     for (uint64_t row = 0; row < m->rows; row += step) {
         uint64_t n = m->rows - row < step ? m->rows - row : step;

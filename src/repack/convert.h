@@ -22,6 +22,15 @@ TT_MUST_CHECK tt_status tt_converter_create(const tt_safetensors *st, unsigned t
                                             tt_error *err);
 void tt_converter_close(tt_converter **c);
 
+/* Encodes rows [row, row + n) of a piece with rows of `cols` values; n * cols is at most the chunk.
+ */
+TT_MUST_CHECK tt_status tt_convert_rows(tt_converter *c, const tt_piece *src, tt_dtype dtype,
+                                        uint64_t cols, uint64_t row, uint64_t n, void *words,
+                                        uint16_t *scales, uint16_t *biases, tt_error *err);
+/* Values [first, first + n) of a tensor as they are, checked. */
+TT_MUST_CHECK tt_status tt_convert_copy(tt_converter *c, const tt_st_tensor *t, uint64_t first,
+                                        uint64_t n, void *out, tt_error *err);
+
 /* Appends a tensor to a file at the places that its index entry names. */
 TT_MUST_CHECK tt_status tt_convert_tensor(tt_converter *c, const tt_index_entry *entry,
                                           const tt_piece *src, tt_emit *out, tt_error *err);

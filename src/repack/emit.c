@@ -29,6 +29,41 @@ tt_status tt_emit_create(tt_emit *e, const char *path, const tt_repack_events *e
     return TT_OK;
 }
 
+tt_status tt_emit_open(tt_emit *e, const char *path, uint64_t size, tt_error *err)
+{
+    struct stat sb;
+    *e = (tt_emit){.fd = -1, .at = size};
+    if (strlen(path) >= sizeof e->path)
+        return tt_fail_at(err, TT_ERR_LIMIT, path, -1, "path is longer than %u bytes",
+                          TT_MAX_PATH - 1);
+    strcpy(e->path, path);
+    e->fd = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0644);
+    int rc = e->fd < 0 ? -1 : fstat(e->fd, &sb);
+    if (rc == 0 && !S_ISREG(sb.st_mode)) {
+        errno = EEXIST;
+        rc = -1;
+    }
+    if (rc == 0 && (uint64_t)sb.st_size != size) {
+        rc = ftruncate(e->fd, 0);
+        if (rc == 0)
+            rc = ftruncate(e->fd, (off_t)size);
+    }
+    if (rc != 0) {
+        tt_status st = tt_fail_errno(err, errno, path, "cannot make %s", path);
+        tt_emit_drop(e);
+        return st;
+    }
+    return TT_OK;
+}
+
+tt_status tt_emit_write(tt_emit *e, const void *bytes, uint64_t n, uint64_t offset, tt_error *err)
+{
+    if (offset > e->at || n > e->at - offset)
+        return tt_fail_at(err, TT_ERR_INTERNAL, e->path, (int64_t)offset,
+                          "%llu bytes do not fit into the file", (unsigned long long)n);
+    return tt_file_pwrite(e->fd, e->path, bytes, (size_t)n, offset, err);
+}
+
 tt_status tt_emit_append(tt_emit *e, const void *bytes, uint64_t n, tt_error *err)
 {
     const char *p = bytes;
@@ -64,7 +99,7 @@ tt_status tt_emit_finish(tt_emit *e, tt_emitted *out, tt_error *err)
 {
     struct stat sb;
     tt_emitted r = {.size = e->at};
-    tt_status st = tt_sha256_finish(e->sha, r.sha256, err);
+    tt_status st = e->sha != NULL ? tt_sha256_finish(e->sha, r.sha256, err) : TT_OK;
     if (st == TT_OK && fsync(e->fd) != 0)
         st = tt_fail_errno(err, errno, e->path, "cannot sync %s", e->path);
     if (st == TT_OK && fstat(e->fd, &sb) != 0)

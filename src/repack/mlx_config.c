@@ -4,6 +4,26 @@
 
 #include "base/limits.h"
 
+/* "weight_block_size": [128, 128]; absent means the same. */
+static tt_status check_fp8(const json_t *obj, const char *file, tt_error *err)
+{
+    const json_t *block = json_object_get(obj, "weight_block_size");
+    const char *format = NULL;
+    TT_TRY(tt_json_opt_string(obj, "fmt", file, &format, err));
+    if (format != NULL && strcmp(format, "e4m3") != 0)
+        return tt_fail_at(err, TT_ERR_UNSUPPORTED, file, -1,
+                          "the checkpoint is fp8 in the format \"%.40s\"; only e4m3 can be read",
+                          format);
+    if (block == NULL || json_is_null(block))
+        return TT_OK;
+    for (size_t i = 0; i < 2; i++)
+        if (json_array_size(block) != 2 || json_integer_value(json_array_get(block, i)) != 128)
+            return tt_fail_at(err, TT_ERR_UNSUPPORTED, file, -1,
+                              "the checkpoint is fp8 with scales of other blocks than 128 x 128: "
+                              "convert from the original weights");
+    return TT_OK;
+}
+
 tt_status tt_mlx_config_read(const json_t *config, const char *file, tt_mlx_config *out,
                              tt_error *err)
 {
@@ -18,10 +38,15 @@ tt_status tt_mlx_config_read(const json_t *config, const char *file, tt_mlx_conf
         return tt_fail_at(err, TT_ERR_FORMAT, file, -1, "key \"quantization\" must be an object");
     const char *method = NULL;
     TT_TRY(tt_json_opt_string(obj, "quant_method", file, &method, err));
+    if (method != NULL && strcmp(method, "fp8") == 0) {
+        TT_TRY(check_fp8(obj, file, err));
+        *out = (tt_mlx_config){NULL, file};
+        return TT_OK;
+    }
     if (method != NULL)
         return tt_fail_at(err, TT_ERR_UNSUPPORTED, file, -1,
                           "the checkpoint is quantized by \"%.40s\"; only MLX affine quantization "
-                          "can be read: convert from the original weights",
+                          "and fp8 can be read: convert from the original weights",
                           method);
     *out = (tt_mlx_config){obj, file};
     return TT_OK;

@@ -1,6 +1,7 @@
-/* mlx_config.h: the `quantization` object of an MLX checkpoint's config.json.
+/* mlx_config.h: the `quantization` object of a checkpoint's config.json.
  *
- * Owns:      its defaults and per-module overrides; refusing what is not affine with groups of 64.
+ * Owns:      MLX's defaults and per-module overrides; refusing what is not affine with groups of
+ *            64; which fp8 checkpoints can be read.
  * Not here:  whether a tensor is quantized (its .scales decide, see tensor_plan.h).
  * Laws:      nothing is refused that no tensor uses.
  * Threads:   read-only after reading; borrows the tree.
@@ -15,7 +16,8 @@ typedef struct tt_mlx_config {
     const char *file;
 } tt_mlx_config;
 
-/* Finds the object. Quantizations of other kinds (fp8, awq, …) are refused by name. */
+/* Finds the object. Fp8 with blocks of 128 x 128 is no quantization here: its tensors say
+ * themselves what they are (tensor_plan.h). Other kinds (awq, …) are refused by name. */
 TT_MUST_CHECK tt_status tt_mlx_config_read(const json_t *config, const char *file,
                                            tt_mlx_config *out, tt_error *err);
 /* Width of a quantized module (its tensor's name without ".weight"): 4 or 8; anything else, and any

@@ -23,19 +23,24 @@ static float value_at(const unsigned char *p, tt_st_dtype dtype, size_t i)
     }
 }
 
+void tt_norms_add(tt_norm_values *v, const void *bytes, size_t n, tt_st_dtype dtype)
+{
+    size_t values = n / tt_st_dtype_bytes(dtype);
+    for (size_t i = 0; i < values; i++) {
+        float f = value_at(bytes, dtype, i);
+        v->negative += f < 0;
+        v->sum += f;
+        v->count++;
+    }
+}
+
 static tt_status measure_one(const tt_safetensors *st, const tt_st_tensor *t, unsigned char *buf,
                              tt_norm_values *v, tt_error *err)
 {
-    uint32_t each = tt_st_dtype_bytes(t->dtype);
     for (uint64_t at = 0; at < t->bytes;) {
         size_t n = t->bytes - at < STEP ? (size_t)(t->bytes - at) : STEP;
         TT_TRY(tt_safetensors_read(st, t, at, buf, n, err));
-        for (size_t i = 0; i < n / each; i++) {
-            float f = value_at(buf, t->dtype, i);
-            v->negative += f < 0;
-            v->sum += f;
-            v->count++;
-        }
+        tt_norms_add(v, buf, n, t->dtype);
         at += n;
     }
     return TT_OK;

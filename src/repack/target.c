@@ -12,8 +12,10 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "base/hash.h"
 
 #define PARTIAL ".partial-"
+#define MARK    "published" /* digest of the manifest that is about to be renamed into place */
 
 static tt_status too_long(const char *path, tt_error *err)
 {
@@ -49,12 +51,17 @@ static tt_status resolve(tt_target *t, const char *output, tt_error *err)
     return TT_OK;
 }
 
+tt_status tt_target_locate(tt_target *t, const char *output, tt_error *err)
+{
+    *t = (tt_target){.lock = -1};
+    return resolve(t, output, err);
+}
+
 tt_status tt_target_init(tt_target *t, const char *output, bool overwrite, tt_error *err)
 {
     struct stat sb;
     char manifest[TT_MAX_PATH];
-    *t = (tt_target){.lock = -1};
-    TT_TRY(resolve(t, output, err));
+    TT_TRY(tt_target_locate(t, output, err));
     if (lstat(t->path, &sb) != 0)
         return errno == ENOENT ? TT_OK
                                : tt_fail_errno(err, errno, t->path, "cannot stat %s", t->path);
@@ -135,6 +142,57 @@ tt_status tt_target_create(tt_target *t, const tt_repack_events *ev, tt_error *e
     return TT_OK;
 }
 
+static bool work_path(const tt_target *t, char out[TT_MAX_PATH])
+{
+    return snprintf(out, TT_MAX_PATH, "%s.partial", t->path) < (int)TT_MAX_PATH - 64;
+}
+
+tt_target_work tt_target_find_work(const tt_target *t)
+{
+    char work[TT_MAX_PATH], path[TT_MAX_PATH], is[TT_SHA256_HEX], *mark = NULL;
+    size_t len = 0;
+    if (!work_path(t, work) || !tt_dir_exists(work))
+        return TT_WORK_NONE;
+    bool finished = tt_path_join(path, work, MARK, NULL) == TT_OK &&
+                    tt_file_read(path, TT_SHA256_HEX, &mark, &len, NULL) == TT_OK &&
+                    tt_path_join(path, t->path, TT_MANIFEST_NAME, NULL) == TT_OK &&
+                    tt_file_sha256(path, is, NULL, NULL, NULL, NULL) == TT_OK &&
+                    strcmp(mark, is) == 0;
+    free(mark);
+    return finished ? TT_WORK_FINISHED : TT_WORK_THERE;
+}
+
+tt_status tt_target_take_work(tt_target *t, tt_error *err)
+{
+    struct stat a, b;
+    if (!work_path(t, t->work))
+        return too_long(t->path, err);
+    if (mkdir(t->work, 0755) != 0 && errno != EEXIST)
+        return tt_fail_errno(err, errno, t->work, "cannot make directory %s", t->work);
+    t->lock = open(t->work, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (t->lock < 0)
+        return tt_fail_errno(err, errno, t->work, "cannot open %s", t->work);
+    if (flock(t->lock, LOCK_EX | LOCK_NB) != 0 || fstat(t->lock, &a) != 0 ||
+        stat(t->work, &b) != 0 || a.st_ino != b.st_ino) {
+        close(t->lock);
+        t->lock = -1;
+        return tt_fail_at(err, TT_ERR_STATE, t->work, -1,
+                          "another TinyTitanRepack works in %s: wait for it, or stop it", t->work);
+    }
+    TT_TRY(tt_path_join(t->partial, t->work, "install", err));
+    return tt_dir_make(t->partial, err);
+}
+
+tt_status tt_target_discard(tt_target *t, tt_error *err)
+{
+    char manifest[TT_MAX_PATH];
+    TT_TRY(tt_path_join(manifest, t->partial, TT_MANIFEST_NAME, err));
+    unlink(manifest);
+    TT_TRY(tt_dir_remove(t->work, err));
+    t->work[0] = t->partial[0] = '\0';
+    return tt_dir_sync(t->parent, err);
+}
+
 /* One step where the file system can exchange two names, so that a complete install stands there at
  * every moment; two steps where it cannot. The old install is then at t->partial. */
 static tt_status replace(tt_target *t, tt_error *err)
@@ -160,9 +218,16 @@ static tt_status replace(tt_target *t, tt_error *err)
 tt_status tt_target_publish(tt_target *t, tt_error *err)
 {
     TT_TRY(tt_dir_sync(t->partial, err));
+    if (t->work[0] != '\0') {
+        /* Tells an installation that ended before its work directory was removed. */
+        char mark[TT_MAX_PATH];
+        TT_TRY(tt_path_join(mark, t->work, MARK, err));
+        TT_TRY(tt_file_publish(mark, t->manifest_sha256, strlen(t->manifest_sha256), err));
+    }
     if (t->replace) {
         TT_TRY(replace(t, err));
         TT_TRY(tt_dir_sync(t->parent, err));
+        t->published = true;
         tt_target_drop(t);
         return TT_OK;
     }
@@ -176,14 +241,18 @@ tt_status tt_target_publish(tt_target *t, tt_error *err)
         return tt_fail_errno(err, errno, t->path, "cannot rename %s to %s", t->partial, t->path);
     }
     t->partial[0] = '\0';
+    t->published = true;
+    TT_TRY(tt_dir_sync(t->parent, err));
     tt_target_drop(t);
-    return tt_dir_sync(t->parent, err);
+    return TT_OK;
 }
 
 void tt_target_drop(tt_target *t)
 {
     char manifest[TT_MAX_PATH];
-    if (t->partial[0] != '\0') {
+    if (t->work[0] != '\0' && t->published && tt_dir_remove(t->work, NULL) != TT_OK)
+        errno = 0;
+    if (t->partial[0] != '\0' && t->work[0] == '\0') {
         /* Without its manifest it is no install, wherever the removal is interrupted. What cannot
          * be removed is left to the next conversion. */
         if (tt_path_join(manifest, t->partial, TT_MANIFEST_NAME, NULL) == TT_OK)

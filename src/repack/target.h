@@ -5,7 +5,8 @@
  * Laws:      (1) the target is absent, or complete, or what it was before;  (2) a partial directory
  *            never opens as an install: its manifest is written last, after a receipt for another
  *            path;  (3) leftovers of dead conversions are removed, those of living ones are not;
- *            (4) only an install is ever replaced.
+ *            (4) only an install is ever replaced;  (5) a resumable target keeps its work directory
+ *            until the install stands, or until it is discarded.
  * Threads:   one at a time.
  */
 #ifndef TT_REPACK_TARGET_H
@@ -18,8 +19,11 @@ typedef struct tt_target {
     char path[TT_MAX_PATH];    /* absolute path that the install will have */
     char parent[TT_MAX_PATH];  /* the directory that it stands in */
     char partial[TT_MAX_PATH]; /* where it is written; "" before tt_target_create */
-    int lock;                  /* descriptor of `partial`, -1: none */
+    char work[TT_MAX_PATH];    /* of a resumable target: holds `partial`, journal, source; or "" */
+    int lock;                  /* descriptor of `partial`, or of `work`; -1: none */
     bool replace;              /* an install stands at `path` */
+    bool published;            /* ours stands there by now */
+    char manifest_sha256[65];  /* of a resumable target: set before it is published */
 } tt_target;
 
 /* Finds the final place and checks that it is free, or holds an install that may be replaced. */
@@ -29,9 +33,24 @@ TT_MUST_CHECK tt_status tt_target_init(tt_target *t, const char *output, bool ov
 TT_MUST_CHECK tt_status tt_target_space(const tt_target *t, uint64_t need, tt_error *err);
 /* Removes leftovers, makes and locks the partial directory. */
 TT_MUST_CHECK tt_status tt_target_create(tt_target *t, const tt_repack_events *ev, tt_error *err);
+/* What stands of an interrupted installation. */
+typedef enum tt_target_work {
+    TT_WORK_NONE,
+    TT_WORK_THERE,   /* PATH.partial is there */
+    TT_WORK_FINISHED /* it is there, and its install stands at PATH already */
+} tt_target_work;
+/* Finds the final place without any check of it. */
+TT_MUST_CHECK tt_status tt_target_locate(tt_target *t, const char *output, tt_error *err);
+tt_target_work tt_target_find_work(const tt_target *t);
+/* Makes, or takes over, and locks the work directory PATH.partial with its `install` inside.
+ * TT_ERR_STATE when another process works in it. */
+TT_MUST_CHECK tt_status tt_target_take_work(tt_target *t, tt_error *err);
+/* Removes a locked work directory. */
+TT_MUST_CHECK tt_status tt_target_discard(tt_target *t, tt_error *err);
 /* Syncs and renames the partial directory into its place; what stood there is removed after. */
 TT_MUST_CHECK tt_status tt_target_publish(tt_target *t, tt_error *err);
-/* Removes the partial directory if it is still there. Harmless after publish. */
+/* Removes the partial directory if it is still there, but not that of a resumable target. Harmless
+ * after publish. */
 void tt_target_drop(tt_target *t);
 
 #endif

@@ -4,7 +4,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "base/file.h"
 #include "format/install_layout.h"
 #include "format/quant.h"
 #include "repack/norms.h"
@@ -22,7 +24,6 @@ typedef struct planner {
     tt_dtype *dtypes;          /* destination type of each inventory item */
     tt_dtype mats[2][TT_MATS]; /* destination types of experts: body, draft */
     bool mats_known[2][TT_MATS];
-    unsigned conv_raw, conv_shifted; /* how many conv1d tensors have which form */
 } planner;
 
 void tt_note(const tt_repack_events *ev, tt_note_kind kind, const char *fmt, ...)
@@ -122,6 +123,39 @@ static tt_status resolve_affine(planner *p, const tt_st_tensor *t, uint32_t rank
     return TT_OK;
 }
 
+/* Fp8 with the factors of its blocks. It becomes affine, or BF16 where source precision is kept. */
+static tt_status resolve_fp8(planner *p, const tt_st_tensor *t, uint32_t rank,
+                             const uint64_t *shape, tt_role role, tt_piece *piece, tt_dtype *dtype,
+                             tt_error *err)
+{
+    uint64_t blocks[TT_MAX_TENSOR_RANK];
+    const tt_st_tensor *b = piece->blocks = sibling(p, t, "", "_scale_inv");
+    if (b == NULL)
+        return refuse(
+            p, t, TT_ERR_UNSUPPORTED, err,
+            "it is fp8 without _scale_inv; only fp8 with factors of 128 x 128 blocks can be "
+            "read");
+    if (role == TT_ROLE_PLAIN || rank < 2)
+        return refuse(p, t, TT_ERR_UNSUPPORTED, err, "tensors of its kind are never fp8");
+    if (!shape_is(t, rank, shape))
+        return wrong_shape(p, t, rank, shape, err);
+    memcpy(blocks, shape, sizeof blocks);
+    for (uint32_t i = rank - 2; i < rank; i++)
+        blocks[i] = (shape[i] + TT_FP8_BLOCK - 1) / TT_FP8_BLOCK;
+    if (!shape_is(b, rank, blocks))
+        return wrong_shape(p, b, rank, blocks, err);
+    if (b->dtype != TT_ST_F32 && b->dtype != TT_ST_F16 && b->dtype != TT_ST_BF16)
+        return refuse(p, b, TT_ERR_UNSUPPORTED, err,
+                      "factors of fp8 blocks must be F32, F16 or BF16");
+    uint32_t bits = tt_policy_bits(p->policy, role, p->plan->quantized_input);
+    if (bits != 16 && shape[rank - 1] % TT_GROUP != 0)
+        p->plan->kept_tensors++;
+    *dtype = bits == 16 || shape[rank - 1] % TT_GROUP != 0 ? TT_DTYPE_BF16
+             : bits == 4                                   ? TT_DTYPE_Q4
+                                                           : TT_DTYPE_Q8;
+    return TT_OK;
+}
+
 /* Finds companions, checks type and shape, decides the destination's type. */
 static tt_status resolve(planner *p, const tt_st_tensor *t, uint32_t rank, const uint64_t *shape,
                          tt_role role, tt_piece *piece, tt_dtype *dtype, tt_error *err)
@@ -138,9 +172,11 @@ static tt_status resolve(planner *p, const tt_st_tensor *t, uint32_t rank, const
     }
     if (piece->biases != NULL)
         return refuse(p, piece->biases, TT_ERR_FORMAT, err, "there are .biases without .scales");
+    if (t->dtype == TT_ST_F8_E4M3)
+        return resolve_fp8(p, t, rank, shape, role, piece, dtype, err);
     if (t->dtype != TT_ST_F32 && t->dtype != TT_ST_F16 && t->dtype != TT_ST_BF16)
         return refuse(p, t, TT_ERR_UNSUPPORTED, err,
-                      "weights must be F32, F16, BF16, or quantized as MLX affine");
+                      "weights must be F32, F16, BF16, fp8 (E4M3), or quantized as MLX affine");
     if (!shape_is(t, rank, shape))
         return wrong_shape(p, t, rank, shape, err);
     uint32_t bits = tt_policy_bits(p->policy, role, p->plan->quantized_input);
@@ -236,8 +272,8 @@ static bool conv_shape(planner *p, const tt_st_tensor *t, const tt_want *w, uint
     bool shifted = t->rank == 3 && t->shape[2] == 1 && t->shape[1] == w->shape[1] && !raw;
     shape[1] = shifted ? w->shape[1] : 1;
     shape[2] = shifted ? 1 : w->shape[1];
-    p->conv_raw += raw;
-    p->conv_shifted += shifted;
+    p->plan->conv_raw += raw;
+    p->plan->conv_shifted += shifted;
     return raw || shifted;
 }
 
@@ -261,6 +297,10 @@ static tt_status take_resident(planner *p, const tt_st_tensor *t, const tt_want 
 static tt_status take_tied_head(planner *p, const tt_st_tensor *t, tt_error *err)
 {
     bool same = false;
+    if (tt_safetensors_is_remote(p->st))
+        return refuse(p, t, TT_ERR_UNSUPPORTED, err,
+                      "the config ties the head to the embeddings, and whether this one repeats "
+                      "them can be told from a downloaded checkpoint only (--input-snapshot)");
     for (size_t i = 0; i < tt_safetensors_count(p->st) && !same; i++) {
         const tt_st_tensor *e = tt_safetensors_at(p->st, i);
         const char *name = tt_source_canonical(e->name);
@@ -275,9 +315,13 @@ static tt_status take_tied_head(planner *p, const tt_st_tensor *t, tt_error *err
     return TT_OK;
 }
 
-/* .scales and .biases are fetched with their .weight; here they only must have one. */
+/* .scales, .biases and _scale_inv are fetched with their weights; here they only must have them. */
 static bool is_companion(const planner *p, const tt_st_tensor *t)
 {
+    if (ends_with(t->name, "_scale_inv")) {
+        const tt_st_tensor *of = sibling(p, t, "_scale_inv", "");
+        return of != NULL && of->dtype == TT_ST_F8_E4M3;
+    }
     return (ends_with(t->name, ".scales") && sibling(p, t, ".scales", ".weight") != NULL) ||
            (ends_with(t->name, ".biases") && sibling(p, t, ".biases", ".weight") != NULL);
 }
@@ -418,9 +462,13 @@ static tt_status plan_all(planner *p, const json_t *config, tt_error *err)
     if (plan->kept_tensors > 20)
         tt_note(p->ev, TT_NOTE_INFO, "%llu tensors in all keep their source precision for that",
                 (unsigned long long)plan->kept_tensors);
-    tt_norm_evidence ev = {.conv_raw = p->conv_raw, .conv_shifted = p->conv_shifted};
-    TT_TRY(tt_norms_measure(p->st, &plan->inventory, p->found, &ev, err));
-    TT_TRY(tt_norms_decide(&ev, p->file, p->ev, &plan->arch, err));
+    if (tt_safetensors_is_remote(p->st)) {
+        plan->arch.norm_offset = plan->arch.mtp_norm_offset = plan->conv_shifted == 0;
+    } else {
+        tt_norm_evidence ev = {.conv_raw = plan->conv_raw, .conv_shifted = plan->conv_shifted};
+        TT_TRY(tt_norms_measure(p->st, &plan->inventory, p->found, &ev, err));
+        TT_TRY(tt_norms_decide(&ev, p->file, p->ev, &plan->arch, err));
+    }
     TT_TRY(tt_arch_check(&plan->arch, p->file, err));
     TT_TRY(lay_out(p, false, &plan->weights, &plan->weights_src, err));
     if (tt_arch_is_moe(&plan->arch))
@@ -429,6 +477,46 @@ static tt_status plan_all(planner *p, const json_t *config, tt_error *err)
         return TT_OK;
     TT_TRY(lay_out(p, true, &plan->mtp, &plan->mtp_src, err));
     return tt_arch_is_moe(&plan->arch) ? lay_out_experts(p, true, &plan->mtp_experts, err) : TT_OK;
+}
+
+/* Norm weights stand in an install as the checkpoint had them. */
+static tt_status measure_written(const tt_repack_plan *plan, const tt_index *ix, const char *path,
+                                 tt_norm_values *v, tt_error *err)
+{
+    static const tt_st_dtype source[] = {
+        [TT_DTYPE_F32] = TT_ST_F32, [TT_DTYPE_F16] = TT_ST_F16, [TT_DTYPE_BF16] = TT_ST_BF16};
+    unsigned char buf[4096];
+    int fd = -1;
+    TT_TRY(tt_file_open(path, &fd, NULL, err));
+    tt_status st = TT_OK;
+    for (size_t i = 0; i < ix->count && st == TT_OK; i++) {
+        const tt_index_entry *e = &ix->entries[i];
+        if (!tt_inventory_find(&plan->inventory, e->name)->offset_norm)
+            continue;
+        for (uint64_t at = 0; at < e->bytes && st == TT_OK; at += sizeof buf) {
+            size_t n = e->bytes - at < sizeof buf ? (size_t)(e->bytes - at) : sizeof buf;
+            st = tt_file_pread(fd, path, buf, n, e->offset + at, err);
+            if (st == TT_OK)
+                tt_norms_add(v, buf, n, source[e->dtype]);
+        }
+    }
+    close(fd);
+    return st;
+}
+
+tt_status tt_repack_plan_judge(tt_repack_plan *plan, const char *dir, const char *file,
+                               const tt_repack_events *events, tt_error *err)
+{
+    tt_norm_evidence ev = {.conv_raw = plan->conv_raw, .conv_shifted = plan->conv_shifted};
+    char path[TT_MAX_PATH];
+    TT_TRY(tt_path_join(path, dir, TT_WEIGHTS_NAME, err));
+    TT_TRY(measure_written(plan, &plan->weights, path, &ev.body, err));
+    if (plan->mtp.count > 0) {
+        TT_TRY(tt_path_join(path, dir, TT_MTP_WEIGHTS_NAME, err));
+        TT_TRY(measure_written(plan, &plan->mtp, path, &ev.mtp, err));
+    }
+    TT_TRY(tt_norms_decide(&ev, file, events, &plan->arch, err));
+    return tt_arch_check(&plan->arch, file, err);
 }
 
 tt_status tt_repack_plan_create(const tt_safetensors *st, const json_t *config, const char *file,

@@ -32,11 +32,21 @@ typedef struct tt_repack_events {
 
 void tt_note(const tt_repack_events *ev, tt_note_kind kind, const char *fmt, ...) TT_PRINTF(3, 4);
 
-/* Rows of a checkpoint's tensor. Quantized input has scales and biases. */
+#define TT_FP8_BLOCK 128u
+
+/* Rows of a checkpoint's tensor. Quantized input has scales and biases. Fp8 has blocks: one factor
+ * for every 128 x 128 values, of each matrix of a stack apart. */
 typedef struct tt_piece {
-    const tt_st_tensor *values, *scales, *biases;
+    const tt_st_tensor *values, *scales, *biases, *blocks;
     uint64_t first_row;
 } tt_piece;
+
+/* Whether it goes into an install as it is. */
+static inline bool tt_piece_copied(const tt_piece *p, tt_dtype becomes)
+{
+    bool affine = becomes == TT_DTYPE_Q4 || becomes == TT_DTYPE_Q8;
+    return p->scales != NULL || (!affine && p->blocks == NULL);
+}
 
 enum { TT_MAT_GATE, TT_MAT_UP, TT_MAT_DOWN, TT_MATS };
 
@@ -50,14 +60,21 @@ typedef struct tt_repack_plan {
     tt_piece *expert_src;                  /* [(n_layers + n_mtp_layers) x n_experts x TT_MATS] */
     uint64_t vision_tensors, vision_bytes; /* dropped */
     uint64_t kept_tensors;                 /* width asked, but 64 does not divide the rows */
+    unsigned conv_raw, conv_shifted;       /* conv1d tensors of either form (norms.h) */
 } tt_repack_plan;
 
-/* Plans the conversion of an opened checkpoint. `config` is its config.json, `file` names that in
- * errors. */
+/* Plans the conversion of an opened checkpoint. Of a remote one no value is read: the form of its
+ * norm weights is a guess until tt_repack_plan_judge. `config` is its config.json, `file` names
+ * that in errors. */
 TT_MUST_CHECK tt_status tt_repack_plan_create(const tt_safetensors *st, const json_t *config,
                                               const char *file, const tt_policy *policy,
                                               const tt_repack_events *ev, tt_repack_plan *out,
                                               tt_error *err);
+/* Decides about the norm weights of a remote checkpoint by the values in the weights files that
+ * were made of it: `dir` is the install's directory. */
+TT_MUST_CHECK tt_status tt_repack_plan_judge(tt_repack_plan *plan, const char *dir,
+                                             const char *file, const tt_repack_events *ev,
+                                             tt_error *err);
 void tt_repack_plan_free(tt_repack_plan *plan);
 
 static inline size_t tt_repack_plan_expert_layers(const tt_repack_plan *p)

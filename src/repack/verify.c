@@ -1,27 +1,26 @@
 #include "repack/verify.h"
 
 #include <dirent.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/file.h"
 #include "base/hash.h"
+#include "base/pool.h"
 #include "format/install_layout.h"
 #include "format/install_writer.h"
 #include "repack/inventory.h"
 #include "repack/repack.h"
-
-#define STEP ((size_t)1 << 20)
+#include "repack/scan.h"
 
 typedef struct check {
     const tt_install *in;
     const tt_repack_events *ev;
-    uint64_t done, total;
-    unsigned char *buf; /* a step, or an expert if that is longer */
-    size_t buf_bytes;
+    uint64_t total;
+    atomic_uint_fast64_t experts;
     tt_install_file *files; /* as they are, for the receipt */
     tt_verify_report *report;
 } check;
@@ -78,14 +77,6 @@ static void tell_unlisted(check *c, const char *sub)
 
 /* ---- reading everything ---- */
 
-static tt_status advance(check *c, uint64_t n, tt_error *err)
-{
-    c->done += n;
-    if (c->ev != NULL && c->ev->progress != NULL && !c->ev->progress(c->ev->ctx, c->done, c->total))
-        return tt_fail(err, TT_ERR_ABORTED, "stopped");
-    return TT_OK;
-}
-
 static bool all_zero(const unsigned char *p, uint64_t n)
 {
     return n == 0 || (p[0] == 0 && memcmp(p, p + 1, n - 1) == 0);
@@ -126,21 +117,35 @@ static bool expert_file(const check *c, const char *rel, uint32_t *layer, bool *
     return false;
 }
 
-static tt_status check_expert(check *c, const char *rel, const tt_expert_layout *l, uint32_t layer,
-                              bool mtp, uint64_t at, tt_error *err)
+/* Where the blocks of an expert file come from. */
+typedef struct expert_blocks {
+    check *c;
+    const char *rel;
+    const tt_expert_layout *l;
+    uint32_t layer;
+    bool mtp;
+} expert_blocks;
+
+/* One expert; a tt_scan_file.look. */
+static tt_status check_expert(void *ctx, size_t file, uint64_t at, const unsigned char *block,
+                              size_t n, tt_error *err)
 {
-    uint32_t e = (uint32_t)(at / l->stride);
-    uint32_t want = tt_install_expert_crc(c->in, layer, e, mtp);
-    uint32_t is = tt_crc32c(0, c->buf, l->payload_bytes);
-    c->report->experts++;
+    const expert_blocks *x = ctx;
+    uint32_t e = (uint32_t)(at / x->l->stride);
+    uint32_t want = tt_install_expert_crc(x->c->in, x->layer, e, x->mtp);
+    if (n != x->l->stride)
+        return tt_fail_at(err, TT_ERR_CORRUPT, x->rel, (int64_t)at, "expert %u of %s is cut off", e,
+                          x->rel);
+    uint32_t is = tt_crc32c(0, block, x->l->payload_bytes);
     if (is != want)
         return tt_fail_at(
-            err, TT_ERR_CORRUPT, rel, (int64_t)at,
-            "expert %u of %s has the CRC-32C %08x, the table says %08x: install again", e, rel, is,
-            want);
-    if (!gaps_are_zero(l, c->buf))
-        return tt_fail_at(err, TT_ERR_CORRUPT, rel, (int64_t)at,
-                          "expert %u of %s has padding that is not zero", e, rel);
+            err, TT_ERR_CORRUPT, x->rel, (int64_t)at,
+            "expert %u of %s has the CRC-32C %08x, the table says %08x: install again", e, x->rel,
+            is, want);
+    if (!gaps_are_zero(x->l, block))
+        return tt_fail_at(err, TT_ERR_CORRUPT, x->rel, (int64_t)at,
+                          "expert %u of %s has padding that is not zero", e, x->rel);
+    atomic_fetch_add(&x->c->experts, 1);
     return TT_OK;
 }
 
@@ -176,100 +181,77 @@ static tt_status check_padding(check *c, const char *rel, const char *path, cons
     return st;
 }
 
-static tt_status stat_file(int fd, const char *path, tt_install_file *f, tt_error *err)
+/* What is read of file i, and how. */
+static tt_status prepare_file(check *c, size_t i, tt_scan_file *f, expert_blocks *x, tt_error *err)
 {
-    struct stat sb;
-    if (fstat(fd, &sb) != 0)
-        return tt_fail_at(err, TT_ERR_IO, path, -1, "cannot stat %s", path);
-    f->size = (uint64_t)sb.st_size;
-    f->mtime_ns = (int64_t)sb.st_mtim.tv_sec * 1000000000 + sb.st_mtim.tv_nsec;
+    const tt_install_file *is = tt_install_file_at(c->in, i);
+    uint32_t layer = 0;
+    bool mtp = false;
+    TT_TRY(tt_install_path(c->in, is->rel, f->path, err));
+    if (!expert_file(c, is->rel, &layer, &mtp))
+        return TT_OK;
+    const tt_expert_layout *l =
+        mtp ? tt_install_mtp_expert_layout(c->in) : tt_install_expert_layout(c->in);
+    *x = (expert_blocks){c, is->rel, l, layer, mtp};
+    f->step = (size_t)l->stride;
+    f->look = check_expert;
+    f->ctx = x;
     return TT_OK;
 }
 
-/* Hashes a file in steps of `step` bytes, looking at each as an expert when `l` is given. */
-static tt_status read_file(check *c, int fd, const char *path, const tt_install_file *f,
-                           const tt_expert_layout *l, uint32_t layer, bool mtp, tt_error *err)
-{
-    tt_sha256 *sha = NULL;
-    char hex[TT_SHA256_HEX];
-    size_t step = l != NULL ? (size_t)l->stride : STEP;
-    tt_status st;
-    TT_TRY(tt_sha256_create(&sha, err));
-    for (uint64_t at = 0; at < f->size;) {
-        size_t n = f->size - at < step ? (size_t)(f->size - at) : step;
-        TT_GOTO(tt_file_pread(fd, path, c->buf, n, at, err), out);
-        TT_GOTO(tt_sha256_update(sha, c->buf, n, err), out);
-        if (l != NULL)
-            TT_GOTO(check_expert(c, f->rel, l, layer, mtp, at, err), out);
-        TT_GOTO(advance(c, n, err), out);
-        at += n;
-    }
-    TT_GOTO(tt_sha256_finish(sha, hex, err), out);
-    if (strcmp(hex, f->sha256) != 0)
-        st = tt_fail_at(err, TT_ERR_CORRUPT, f->rel, -1,
-                        "%s does not have the SHA-256 that the manifest lists: install again",
-                        f->rel);
-out:
-    tt_sha256_close(&sha);
-    return st;
-}
-
-static tt_status check_file(check *c, size_t i, tt_error *err)
+static tt_status compare_file(check *c, size_t i, const tt_emitted *is, tt_error *err)
 {
     const tt_install_file *f = tt_install_file_at(c->in, i);
-    char path[TT_MAX_PATH];
-    tt_install_file before = {0}, *after = &c->files[i];
-    uint32_t layer = 0;
-    bool mtp = false;
-    int fd = -1;
-    TT_TRY(tt_install_path(c->in, f->rel, path, err));
-    bool experts = expert_file(c, f->rel, &layer, &mtp);
-    const tt_expert_layout *l = !experts ? NULL
-                                : mtp    ? tt_install_mtp_expert_layout(c->in)
-                                         : tt_install_expert_layout(c->in);
-    TT_TRY(tt_file_open(path, &fd, NULL, err));
-    *after = *f;
-    tt_status st = stat_file(fd, path, &before, err);
+    if (is->size != f->size)
+        return tt_fail_at(err, TT_ERR_STATE, f->rel, -1, "%s changed while it was verified",
+                          f->rel);
+    if (strcmp(is->sha256, f->sha256) != 0)
+        return tt_fail_at(err, TT_ERR_CORRUPT, f->rel, -1,
+                          "%s does not have the SHA-256 that the manifest lists: install again",
+                          f->rel);
+    c->files[i] = *f;
+    c->files[i].mtime_ns = is->mtime_ns;
+    return TT_OK;
+}
+
+/* Every byte, several files at a time. */
+static tt_status check_files(check *c, unsigned threads, tt_error *err)
+{
+    size_t n = tt_install_file_count(c->in);
+    tt_scan_file *files = calloc(n, sizeof *files);
+    expert_blocks *blocks = calloc(n, sizeof *blocks);
+    c->files = calloc(n, sizeof *c->files);
+    tt_status st = TT_OK;
+    if (files == NULL || blocks == NULL || c->files == NULL)
+        st = tt_fail(err, TT_ERR_NOMEM, "out of memory for %zu files", n);
+    for (size_t i = 0; i < n && st == TT_OK; i++)
+        st = prepare_file(c, i, &files[i], &blocks[i], err);
     if (st == TT_OK)
-        st = read_file(c, fd, path, f, l, layer, mtp, err);
-    if (st == TT_OK)
-        st = stat_file(fd, path, after, err);
-    close(fd);
-    if (st == TT_OK && (after->size != f->size || before.mtime_ns != after->mtime_ns))
-        st = tt_fail_at(err, TT_ERR_STATE, f->rel, -1, "%s changed while it was verified", f->rel);
+        st = tt_scan(files, n, threads != 0 ? threads : tt_physical_cores(), c->ev, err);
+    for (size_t i = 0; i < n && st == TT_OK; i++) {
+        st = compare_file(c, i, &files[i].is, err);
+        c->total += files[i].is.size;
+    }
+    c->report->experts = atomic_load(&c->experts);
+    free(files);
+    free(blocks);
     return st;
 }
 
-static tt_status check_everything(check *c, tt_error *err)
+static tt_status check_everything(check *c, unsigned threads, tt_error *err)
 {
-    const tt_expert_layout *l = tt_install_expert_layout(c->in),
-                           *m = tt_install_mtp_expert_layout(c->in);
     char path[TT_MAX_PATH];
-    size_t n = tt_install_file_count(c->in);
     TT_TRY(check_tensors(c->in, err));
     tell_unlisted(c, "");
     tell_unlisted(c, TT_EXPERTS_DIR);
     tell_unlisted(c, TT_TOKENIZER_DIR);
-    c->buf_bytes = STEP;
-    if (l != NULL && l->stride > c->buf_bytes)
-        c->buf_bytes = l->stride;
-    if (m != NULL && m->stride > c->buf_bytes)
-        c->buf_bytes = m->stride;
-    c->buf = malloc(c->buf_bytes);
-    c->files = calloc(n, sizeof *c->files);
-    if (c->buf == NULL || c->files == NULL)
-        return tt_fail(err, TT_ERR_NOMEM, "out of memory for %zu bytes", c->buf_bytes);
-    for (size_t i = 0; i < n; i++)
-        c->total += tt_install_file_at(c->in, i)->size;
     TT_TRY(tt_install_path(c->in, TT_WEIGHTS_NAME, path, err));
     TT_TRY(check_padding(c, TT_WEIGHTS_NAME, path, tt_install_index(c->in), err));
     if (tt_install_mtp_index(c->in) != NULL) {
         TT_TRY(tt_install_path(c->in, TT_MTP_WEIGHTS_NAME, path, err));
         TT_TRY(check_padding(c, TT_MTP_WEIGHTS_NAME, path, tt_install_mtp_index(c->in), err));
     }
-    for (size_t i = 0; i < n; i++)
-        TT_TRY(check_file(c, i, err));
-    return TT_OK;
+    return check_files(c, threads, err);
 }
 
 static tt_status issue_receipt(const check *c, tt_error *err)
@@ -287,15 +269,15 @@ static tt_status issue_receipt(const check *c, tt_error *err)
     return st;
 }
 
-tt_status tt_verify_run(const char *dir, bool write_receipt, const tt_repack_events *ev,
-                        tt_verify_report *report, tt_error *err)
+tt_status tt_verify_run(const char *dir, bool write_receipt, unsigned threads,
+                        const tt_repack_events *ev, tt_verify_report *report, tt_error *err)
 {
     tt_install *in = NULL;
     tt_verify_report r = {0};
     check c = {.ev = ev, .report = &r};
     TT_TRY(tt_install_open(dir, TT_INSTALL_NO_RECEIPT | TT_INSTALL_NO_HASH, NULL, NULL, &in, err));
     c.in = in;
-    tt_status st = check_everything(&c, err);
+    tt_status st = check_everything(&c, threads, err);
     if (st == TT_OK && write_receipt)
         st = issue_receipt(&c, err);
     if (st == TT_OK) {
@@ -307,7 +289,6 @@ tt_status tt_verify_run(const char *dir, bool write_receipt, const tt_repack_eve
     } else {
         tt_install_locate(tt_install_dir(in), err);
     }
-    free(c.buf);
     free(c.files);
     tt_install_close(&in);
     return st;

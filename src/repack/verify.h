@@ -4,7 +4,7 @@
  * Not here:  structure (format/install.h).
  * Laws:      (1) cheap checks come before hashing;  (2) a file that changes meanwhile is an error;
  *            (3) the receipt is written last, whole, and only after every check passed.
- * Threads:   one at a time.
+ * Threads:   one at a time; several files are read at once inside.
  */
 #ifndef TT_REPACK_VERIFY_H
 #define TT_REPACK_VERIFY_H
@@ -18,8 +18,9 @@ typedef struct tt_verify_report {
     size_t unlisted; /* files that the manifest does not know; told as notes */
 } tt_verify_report;
 
-/* Progress counts bytes read. `write_receipt` false only checks. */
-TT_MUST_CHECK tt_status tt_verify_run(const char *dir, bool write_receipt,
+/* Progress counts bytes read. `write_receipt` false only checks; `threads` 0: one a physical core.
+ */
+TT_MUST_CHECK tt_status tt_verify_run(const char *dir, bool write_receipt, unsigned threads,
                                       const tt_repack_events *ev, tt_verify_report *report,
                                       tt_error *err);
 

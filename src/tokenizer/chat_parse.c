@@ -270,7 +270,7 @@ static tt_status parse_call(answer *a, span *s, bool *found, tt_error *err)
     while (open_tag(&rest, "<parameter=", &key)) {
         if (!close_value(a, &rest, &value))
             goto done;
-        char *text = strndup(key.p, (size_t)(key.end - key.p));
+        char *text = tt_copy_text(key.p, (size_t)(key.end - key.p));
         if (text == NULL ||
             json_object_set_new(arguments, text,
                                 value_of(value, types_of(json_object_get(schema, text)))) != 0)

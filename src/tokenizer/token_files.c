@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/buf.h"
 #include "base/file.h"
 #include "format/install.h"
 #include "tokenizer/tok_utf8.h"
@@ -48,7 +49,7 @@ static tt_status take_template(tt_token_files *tf, const char *text, size_t len,
     size_t bad = tt_utf8_check(text, len);
     if (bad < len)
         return tt_fail_at(err, TT_ERR_FORMAT, file, (int64_t)bad, "the chat template is not UTF-8");
-    tf->template_text = strndup(text, len);
+    tf->template_text = tt_copy_text(text, len);
     if (tf->template_text == NULL)
         return tt_fail_at(err, TT_ERR_NOMEM, file, -1, "out of memory for the chat template");
     tf->template_len = len;

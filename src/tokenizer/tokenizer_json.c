@@ -308,7 +308,7 @@ static int on_map_key(void *ctx, const unsigned char *bytes, size_t len)
         return vocab_key(p, text, len);
     if (memchr(text, 0, len) != NULL)
         return fail(p, TT_ERR_FORMAT, "a key holds U+0000");
-    char *key = strndup(text, len);
+    char *key = tt_copy_text(text, len);
     if (key == NULL)
         return fail(p, TT_ERR_NOMEM, "out of memory for a key");
     p->keys[p->depth - 1] = key;

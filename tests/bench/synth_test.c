@@ -163,7 +163,7 @@ static void widths_verify_and_compute(void **state)
         write_one(&o);
         tt_verify_report report;
         tt_error err = {0};
-        if (tt_verify_run(path, false, NULL, &report, &err) != TT_OK)
+        if (tt_verify_run(path, false, 0, NULL, &report, &err) != TT_OK)
             fail_msg("%s %u bits: %s", o.preset, o.bits, err.message);
         tt_install *in = NULL;
         assert_int_equal(tt_install_open(path, 0, NULL, NULL, &in, NULL), TT_OK);
@@ -431,9 +431,9 @@ static void an_interrupted_run_leaves_nothing(void **state)
     m.o.overwrite = true;
     assert_int_equal(synth_write_install(&m, &stop, &bytes, &err), TT_ERR_ABORTED);
     tt_verify_report report;
-    assert_int_equal(tt_verify_run(path, false, NULL, &report, NULL), TT_OK);
+    assert_int_equal(tt_verify_run(path, false, 0, NULL, &report, NULL), TT_OK);
     assert_int_equal(synth_write_install(&m, &go_on, &bytes, &err), TT_OK);
-    assert_int_equal(tt_verify_run(path, false, NULL, &report, NULL), TT_OK);
+    assert_int_equal(tt_verify_run(path, false, 0, NULL, &report, NULL), TT_OK);
     assert_int_equal(entries(), before + 1);
     /* A directory that is no model is nobody's to replace. */
     m.o.output = place("mine");

@@ -1,5 +1,6 @@
 # TinyTitanBench as a user meets it: exit codes, refusals, and what each command prints.
 . tests/support/testlib.sh
+[ -z "${EMULATED:-}" ] || skip "waits for the program's handlers of signals, and an emulator has its own"
 
 repack=$(program TinyTitanRepack) || { echo "$repack"; exit 1; }
 bench=$(program TinyTitanBench) || { echo "$bench"; exit 1; }
@@ -203,3 +204,29 @@ usage --io-piece decode --model "$install" --io-piece 1K
 run "$bench" decode --model "$install" --expert-mirror "$TMPDIR/empty"
 expect_rc 1
 expect_err "$TMPDIR/empty"
+
+# Limits beside the runs. A token of tales takes 4,143,104 multiply-adds: 264,192 in each of six delta layers, 262,144
+# in each of two attention layers, 254,208 in eight feed-forward parts; the head's 1,048,576 once a prompt.
+run "$bench" prefill --model "$install" --tokens 100 --repeat 2 --ceilings --json
+expect_rc 0
+tail -n 1 <<<"$out" | python3 -c '
+import json, sys
+runs = json.load(sys.stdin)["run_details"]
+for r in runs:
+    assert abs(r["operations_per_token"] - 2 * (4143104 + 10485.76)) < 1e-3, r
+    share = r["operations_per_token"] * r["tokens_per_second"] / r["peak_operations_per_second"]
+    assert abs(r["share_of_limit"] / share - 1) < 1e-9 and 0 < share < 1, r
+assert len(runs) == 2' || fail "prefill --ceilings"
+expect_out '% of what the peak of arithmetic allows'
+touched() { # fill of the context, tokens: bytes of a token
+    run "$bench" decode --model "$install" --fill-context "$1" --tokens "$2" --repeat 1 --ceilings --json
+    expect_rc 0
+    tail -n 1 <<<"$out" | python3 -c '
+import json, sys
+r = json.load(sys.stdin)["run_details"][0]
+share = r["bytes_touched_per_token"] * r["tokens_per_second"] / r["memory_bytes_per_second"]
+assert abs(r["share_of_limit"] / share - 1) < 1e-9
+print(int(r["bytes_touched_per_token"]))'
+}
+# A row of 8 bits: two layers, keys and values of two heads of 64, with a scale and a bias of 16 bits a head.
+expect_same $(($(touched 300 4) - $(touched 200 4))) $((100 * 2 * 2 * 2 * (64 + 4)))

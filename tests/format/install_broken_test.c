@@ -140,7 +140,7 @@ static bool refused(char *const *row)
     tt_status st = tt_install_open(install, 0, NULL, NULL, &in, &err);
     if (strcmp(row[WHO], "verify") == 0 && st == TT_OK) {
         tt_install_close(&in);
-        st = tt_verify_run(install, false, NULL, NULL, &err);
+        st = tt_verify_run(install, false, 0, NULL, NULL, &err);
     } else if (strcmp(row[WHO], "verify") == 0) {
         print_error("%s: does not even open\n", row[NAME]);
         st = TT_ERR_INTERNAL;

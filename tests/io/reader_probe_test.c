@@ -1,8 +1,8 @@
 /* Proves that a disk is measured within bounds, that a choice is kept by device and believed only
  * after it was checked, and that a file which cannot be used costs nothing but a measurement. */
+#include "../support/reader_laws.h"
 #include <signal.h>
 #include <sys/resource.h>
-#include "../support/reader_laws.h"
 
 #include <sys/stat.h>
 

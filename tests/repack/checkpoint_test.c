@@ -36,7 +36,7 @@ static void refused(tt_status want, const char *words)
 {
     tt_snapshot s;
     tt_error err = {0};
-    tt_status st = tt_snapshot_open(dir, &s, &err);
+    tt_status st = tt_snapshot_open(dir, NULL, &s, &err);
     if (st != want || strstr(err.message, words) == NULL)
         print_message("got %s \"%s\"\n", tt_status_name(st), err.message);
     assert_int_equal(st, want);
@@ -50,7 +50,7 @@ static void origin(void **state)
     size_t len = 0;
     char hex[TT_SHA256_HEX];
     mini_write(dir, &o);
-    assert_int_equal(tt_snapshot_open(dir, &s, NULL), TT_OK);
+    assert_int_equal(tt_snapshot_open(dir, NULL, &s, NULL), TT_OK);
     json_t *files = json_object_get(s.source, "files");
     assert_int_equal(json_object_size(files), 2);
     /* One file: its header stands for the index. */
@@ -68,7 +68,7 @@ static void origin(void **state)
     mini_remove(dir, "model.safetensors");
     o.shards = 3;
     mini_write(dir, &o);
-    assert_int_equal(tt_snapshot_open(dir, &s, NULL), TT_OK);
+    assert_int_equal(tt_snapshot_open(dir, NULL, &s, NULL), TT_OK);
     assert_int_equal(json_object_size(json_object_get(s.source, "files")), 5);
     bytes = mini_slurp(dir, "model.safetensors.index.json", &len);
     assert_int_equal(tt_sha256_of(bytes, len, hex, NULL), TT_OK);
@@ -83,7 +83,7 @@ static void tokenizer_files(void **state)
     mini_options o = mini_default();
     o.tokenizer = o.template = false;
     mini_write(dir, &o);
-    assert_int_equal(tt_snapshot_open(dir, &s, NULL), TT_OK);
+    assert_int_equal(tt_snapshot_open(dir, NULL, &s, NULL), TT_OK);
     assert_false(s.has_tokenizer);
     assert_false(s.has_template);
     assert_int_equal(s.n_tokenizer, 1); /* config.json */
@@ -91,13 +91,13 @@ static void tokenizer_files(void **state)
     mini_spew(dir, "tokenizer_config.json", "{\"chat_template\": null}", 23);
     mini_spew(dir, "tokenizer.json", "{}", 2);
     mini_spew(dir, "README.md", "x", 1);
-    assert_int_equal(tt_snapshot_open(dir, &s, NULL), TT_OK);
+    assert_int_equal(tt_snapshot_open(dir, NULL, &s, NULL), TT_OK);
     assert_true(s.has_tokenizer);
     assert_false(s.has_template);
     assert_int_equal(s.n_tokenizer, 3);
     tt_snapshot_close(&s);
     mini_spew(dir, "chat_template.jinja", "x", 1);
-    assert_int_equal(tt_snapshot_open(dir, &s, NULL), TT_OK);
+    assert_int_equal(tt_snapshot_open(dir, NULL, &s, NULL), TT_OK);
     assert_true(s.has_template);
     tt_snapshot_close(&s);
     mini_spew(dir, "tokenizer_config.json", "{", 1);
@@ -118,8 +118,8 @@ static void no_checkpoint(void **state)
     refused(TT_ERR_FORMAT, "is not a JSON object");
     mini_spew(dir, "config.json", "{}", 2);
     refused(TT_ERR_NOT_FOUND, "safetensors");
-    assert_int_equal(tt_snapshot_open("/nonexistent", &s, &err), TT_ERR_NOT_FOUND);
-    assert_int_equal(tt_snapshot_open("Makefile", &s, &err), TT_ERR_INVALID);
+    assert_int_equal(tt_snapshot_open("/nonexistent", NULL, &s, &err), TT_ERR_NOT_FOUND);
+    assert_int_equal(tt_snapshot_open("Makefile", NULL, &s, &err), TT_ERR_INVALID);
     assert_non_null(strstr(err.message, "give the directory that holds config.json"));
 }
 

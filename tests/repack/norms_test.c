@@ -33,7 +33,7 @@ static tt_status plan_dir(const char *from, tt_arch *arch, tt_error *err)
     tt_snapshot snap = {0};
     tt_repack_plan plan = {0};
     tt_policy policy = {0};
-    TT_TRY(tt_snapshot_open(from, &snap, err));
+    TT_TRY(tt_snapshot_open(from, NULL, &snap, err));
     tt_status st =
         tt_repack_plan_create(snap.st, snap.config, "config.json", &policy, NULL, &plan, err);
     if (st == TT_OK)

@@ -40,7 +40,7 @@ static tt_status plan_it(const mini_options *o, const tt_policy *policy, mini_no
     mini_write(dir, o);
     *err = (tt_error){0};
     *snap = (tt_snapshot){0};
-    TT_TRY(tt_snapshot_open(dir, snap, err));
+    TT_TRY(tt_snapshot_open(dir, NULL, snap, err));
     return tt_repack_plan_create(snap->st, snap->config, snap->config_path,
                                  policy != NULL ? policy : &build4, &ev, plan, err);
 }
@@ -372,8 +372,12 @@ static void drafts_are_counted_by_their_tensors(void **state)
 static void other_quantizations_are_refused_by_name(void **state)
 {
     mini_options o = mini_default();
-    o.quantization = "{\"quant_method\": \"fp8\"}";
-    refused(&o, TT_ERR_UNSUPPORTED, "\"fp8\"");
+    o.quantization = "{\"quant_method\": \"awq\"}";
+    refused(&o, TT_ERR_UNSUPPORTED, "\"awq\"");
+    o.quantization = "{\"quant_method\": \"fp8\", \"weight_block_size\": [64, 128]}";
+    refused(&o, TT_ERR_UNSUPPORTED, "128 x 128");
+    o.quantization = "{\"quant_method\": \"fp8\", \"fmt\": \"e5m2\"}";
+    refused(&o, TT_ERR_UNSUPPORTED, "e5m2");
     o.quantization = "[]";
     refused(&o, TT_ERR_FORMAT, "must be an object");
 }

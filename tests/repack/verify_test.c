@@ -39,7 +39,7 @@ static int teardown(void **state)
 static tt_status verify(tt_error *err)
 {
     *err = (tt_error){0};
-    return tt_verify_run(path, true, NULL, NULL, err);
+    return tt_verify_run(path, true, 0, NULL, NULL, err);
 }
 
 static tt_status opens(tt_error *err)
@@ -60,7 +60,7 @@ static void a_sound_install_gets_its_receipt(void **state)
     mini_remove(path, TT_RECEIPT_NAME);
     mini_spew(path, "notes.txt", "x", 1);
     mini_spew(path, "packed_experts/layer_09.bin", "x", 1);
-    assert_int_equal(tt_verify_run(path, true, &ev, &r, &err), TT_OK);
+    assert_int_equal(tt_verify_run(path, true, 0, &ev, &r, &err), TT_OK);
     assert_int_equal(r.experts, MINI_EXPERTS * (MINI_LAYERS + 1));
     assert_int_equal(r.unlisted, 2);
     assert_non_null(strstr(notes.text, "warning: notes.txt does not belong"));
@@ -92,7 +92,7 @@ static void checking_only_writes_nothing(void **state)
 {
     tt_error err = {0};
     mini_remove(path, TT_RECEIPT_NAME);
-    assert_int_equal(tt_verify_run(path, false, NULL, NULL, &err), TT_OK);
+    assert_int_equal(tt_verify_run(path, false, 0, NULL, NULL, &err), TT_OK);
     char receipt[700];
     snprintf(receipt, sizeof receipt, "%s/" TT_RECEIPT_NAME, path);
     assert_false(tt_file_exists(receipt));
@@ -184,13 +184,13 @@ static void what_digests_do_not_tell(void **state)
 static void a_directory_that_is_no_install(void **state)
 {
     tt_error err = {0};
-    assert_int_equal(tt_verify_run(dir, true, NULL, NULL, &err), TT_ERR_NOT_FOUND);
+    assert_int_equal(tt_verify_run(dir, true, 0, NULL, NULL, &err), TT_ERR_NOT_FOUND);
     assert_non_null(strstr(err.message, "not an install"));
-    assert_int_equal(tt_verify_run("/nonexistent/x", true, NULL, NULL, &err), TT_ERR_NOT_FOUND);
+    assert_int_equal(tt_verify_run("/nonexistent/x", true, 0, NULL, NULL, &err), TT_ERR_NOT_FOUND);
     mini_spew(dir, "plain", "x", 1);
     char file[700];
     snprintf(file, sizeof file, "%s/plain", dir);
-    assert_int_not_equal(tt_verify_run(file, true, NULL, NULL, &err), TT_OK);
+    assert_int_not_equal(tt_verify_run(file, true, 0, NULL, NULL, &err), TT_OK);
 }
 
 /* tools/read_gturbo.py knows only the format page; it must agree with us on good and bad. */

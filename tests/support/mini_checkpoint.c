@@ -9,6 +9,7 @@
 #include "base/buf.h"
 #include "base/file.h"
 #include "format/dtype.h"
+#include "format/fp8.h"
 
 /* The dimensions that the config states; experts are MINI_WIDTH wide unless told otherwise. */
 enum { HEADS = 2, KV_HEADS = 1, HEAD_DIM = 32, KEY_HEADS = 1, VALUE_HEADS = 2, LIN_DIM = 32 };
@@ -205,12 +206,60 @@ static void all_tensors(mini *m)
             *push(m) = m->o->extras[i];
 }
 
+/* Projections become fp8, or what fp8 would hold. */
+static void code_tensors(mini *m)
+{
+    size_t n = m->n;
+    for (size_t i = 0; i < n; i++) {
+        if (m->list[i].rank < 2 || strstr(m->list[i].canonical, "_proj") == NULL)
+            continue;
+        m->list[i].coded = true;
+        if (!m->o->fp8)
+            continue;
+        m->list[i].dtype = TT_ST_F8_E4M3;
+        mini_tensor *f = push(m), *t = &m->list[i];
+        snprintf(f->name, sizeof f->name, "%.240s_scale_inv", t->name);
+        f->dtype = TT_ST_F32;
+        f->factors = true;
+        f->rank = f->of_rank = t->rank;
+        memcpy(f->shape, t->shape, sizeof f->shape);
+        memcpy(f->of_shape, t->shape, sizeof f->of_shape);
+        for (uint32_t d = t->rank - 2; d < t->rank; d++)
+            f->shape[d] = (t->shape[d] + 127) / 128;
+    }
+}
+
 static uint64_t count_of(const mini_tensor *t)
 {
     uint64_t n = 1;
     for (uint32_t i = 0; i < t->rank; i++)
         n *= t->shape[i];
     return n;
+}
+
+/* A power of two for every block of 128 x 128. */
+static float factor(uint64_t mat, uint64_t block_row, uint64_t block_col)
+{
+    return ldexpf(1.0f, -6 - (int)((mat + 2 * block_row + 5 * block_col) % 4));
+}
+
+static float factor_at(const mini_tensor *f, uint64_t i)
+{
+    uint64_t cols = f->shape[f->rank - 1], rows = f->shape[f->rank - 2];
+    return factor(i / (rows * cols), i / cols % rows, i % cols);
+}
+
+static uint8_t code_of(const mini_tensor *t, uint64_t i)
+{
+    uint8_t code = (uint8_t)(int)(mini_value(t->canonical, i) * 256.0f);
+    return (code & 0x7f) == 0x7f ? 0 : code;
+}
+
+static float coded_value(const mini_tensor *t, uint64_t i)
+{
+    uint64_t cols = t->shape[t->rank - 1], rows = t->shape[t->rank - 2];
+    return tt_f8_e4m3_to_f32(code_of(t, i)) *
+           factor(i / (rows * cols), i / cols % rows / 128, i % cols / 128);
 }
 
 /* Value i of a tensor: experts follow from layer, id and matrix, whatever they are packed in. */
@@ -248,7 +297,12 @@ static void write_values(tt_st_writer *w, const mini_tensor *t)
     unsigned char *bytes = calloc(n + 1, each);
     check(bytes != NULL, "out of memory");
     for (uint64_t i = 0; i < n; i++) {
-        float f = (int64_t)i == t->bad_at ? (float)NAN : value_of(t, i);
+        float f = (int64_t)i == t->bad_at ? (float)NAN
+                  : t->factors            ? factor_at(t, i)
+                  : t->coded              ? coded_value(t, i)
+                                          : value_of(t, i);
+        if (t->dtype == TT_ST_F8_E4M3)
+            bytes[i] = (int64_t)i == t->bad_at ? 0x7f : code_of(t, i);
         uint16_t h = t->dtype == TT_ST_BF16 ? tt_f32_to_bf16(f) : tt_f32_to_f16(f);
         if (t->dtype == TT_ST_F32)
             memcpy(bytes + 4 * i, &f, 4);
@@ -259,12 +313,21 @@ static void write_values(tt_st_writer *w, const mini_tensor *t)
     free(bytes);
 }
 
+/* Shard number of a tensor; that of the draft's own file comes after all others. */
+static unsigned shard_of(const mini *m, size_t i, unsigned shards)
+{
+    bool draft = strncmp(m->list[i].name, "mtp.", 4) == 0;
+    return m->o->draft_file && draft ? shards : (unsigned)(i % shards);
+}
+
 static void write_shard(const mini *m, unsigned shard, unsigned shards, tt_buf *map)
 {
     char name[64], path[TT_MAX_PATH];
     tt_st_writer *w = NULL;
     tt_error err;
-    if (shards > 1)
+    if (shard == shards)
+        strcpy(name, "mtp.safetensors");
+    else if (shards > 1)
         snprintf(name, sizeof name, "model-%05u-of-%05u.safetensors", shard + 1, shards);
     else
         strcpy(name, "model.safetensors");
@@ -273,7 +336,7 @@ static void write_shard(const mini *m, unsigned shard, unsigned shards, tt_buf *
     for (int pass = 0; pass < 2; pass++)
         for (size_t i = 0; i < m->n; i++) {
             const mini_tensor *t = &m->list[i];
-            if (t->skip || i % shards != shard)
+            if (t->skip || shard_of(m, i, shards) != shard)
                 continue;
             if (pass == 1) {
                 write_values(w, t);
@@ -281,7 +344,8 @@ static void write_shard(const mini *m, unsigned shard, unsigned shards, tt_buf *
             }
             if (tt_st_writer_declare(w, t->name, t->dtype, t->rank, t->shape, &err) != TT_OK)
                 check(false, err.message);
-            tt_buf_printf(map, "%s\"%s\": \"%s\"", map->len > 0 ? ", " : "", t->name, name);
+            if (shard < shards)
+                tt_buf_printf(map, "%s\"%s\": \"%s\"", map->len > 0 ? ", " : "", t->name, name);
         }
     check(tt_st_writer_finish(&w, NULL) == TT_OK, "cannot finish a shard");
 }
@@ -333,9 +397,11 @@ void mini_write(const char *dir, const mini_options *o)
     tt_buf map;
     tt_buf_init(&map, TT_MIB);
     all_tensors(&m);
+    if (o->coded)
+        code_tensors(&m);
     for (size_t i = 0; i < m.n && o->edit != NULL; i++)
         o->edit(o->ctx, &m.list[i]);
-    for (unsigned s = 0; s < shards; s++)
+    for (unsigned s = 0; s < shards + o->draft_file; s++)
         write_shard(&m, s, shards, &map);
     if (shards > 1) {
         tt_buf index;

@@ -31,6 +31,10 @@ typedef struct mini_tensor {
     float offset; /* added to every value */
     bool skip;
     int64_t bad_at; /* index that becomes NaN, -1: none */
+    bool coded;     /* values that fp8 with block factors holds exactly */
+    bool factors;   /* the factors of such a tensor, whose shape is below */
+    uint32_t of_rank;
+    uint64_t of_shape[8];
 } mini_tensor;
 
 typedef struct mini_options {
@@ -41,6 +45,9 @@ typedef struct mini_options {
     bool mtp_converted;       /* norms of the draft shifted by one */
     uint32_t width;           /* 0: MINI_WIDTH */
     tt_st_dtype dtype;        /* 0 is F32: say BF16 */
+    bool coded;               /* projections have values that fp8 holds exactly */
+    bool fp8;                 /* with coded: they are fp8 with _scale_inv */
+    bool draft_file;          /* the draft in mtp.safetensors, which no index names */
     unsigned shards;          /* 0 or 1: model.safetensors alone */
     const char *quantization; /* JSON of the config's "quantization", or NULL */
     void (*edit)(void *ctx, mini_tensor *t);

@@ -162,7 +162,7 @@ static void agrees_with_the_live_reference(void **state)
              "/usr/bin/python3 -B tests/tokenizer/jinja_oracle.py '%s' --seed 7 --count 250 2>&1",
              own_path);
     if (access("/usr/bin/python3", X_OK) != 0) {
-        print_message("skipped: no /usr/bin/python3\n");
+        print_message("skip: no /usr/bin/python3\n");
         skip();
     }
     FILE *p = popen(command, "r");

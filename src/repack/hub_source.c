@@ -1,0 +1,326 @@
+#include "repack/hub_source.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "format/le.h"
+#include "format/safetensors_parse.h"
+#include "repack/checkpoint.h"
+
+#define INDEX_NAME  "model.safetensors.index.json"
+#define SINGLE_NAME "model.safetensors"
+#define MAX_LISTING (64 * TT_MIB)
+
+/* ---- what a repository has ---- */
+
+static bool ends_with(const char *s, const char *suffix)
+{
+    size_t n = strlen(s), m = strlen(suffix);
+    return n >= m && strcmp(s + n - m, suffix) == 0;
+}
+
+static bool wanted(const char *name)
+{
+    if (strcmp(name, INDEX_NAME) == 0 || strcmp(name, SINGLE_NAME) == 0 ||
+        tt_st_is_extra_shard(name))
+        return true;
+    for (size_t i = 0; i < TT_SNAPSHOT_TOKENIZER_FILES; i++)
+        if (strcmp(name, tt_snapshot_tokenizer_names[i]) == 0)
+            return true;
+    return false;
+}
+
+static bool has(const json_t *names, const char *name)
+{
+    size_t i;
+    json_t *is;
+    json_array_foreach(names, i, is)
+    {
+        if (strcmp(json_string_value(is), name) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* Where a GGUF repository says that its weights come from, or NULL. */
+static const char *base_model(const json_t *tree)
+{
+    const json_t *card = json_object_get(tree, "cardData"), *base;
+    base = json_object_get(card, "base_model");
+    if (json_is_array(base))
+        base = json_array_get(base, 0);
+    const char *name = json_string_value(base);
+    return name != NULL && tt_hub_repository_valid(name) ? name : NULL;
+}
+
+static tt_status refuse_gguf(const tt_hub *hub, const json_t *tree, tt_error *err)
+{
+    char guess[TT_HUB_MAX_REPO + 8];
+    const char *from = base_model(tree);
+    snprintf(guess, sizeof guess, "%s", tt_hub_repository(hub));
+    if (from == NULL && (ends_with(guess, "-GGUF") || ends_with(guess, "-gguf"))) {
+        guess[strlen(guess) - 5] = '\0';
+        from = guess;
+    }
+    return tt_fail(
+        err, TT_ERR_UNSUPPORTED,
+        "%s holds GGUF files. Their super-blocks cannot be carried over into groups of 64 "
+        "with scale and bias: they would have to be quantized a second time, which loses "
+        "twice. Install from the original weights%s%s",
+        tt_hub_repository(hub), from != NULL ? ", probably " : "", from != NULL ? from : "");
+}
+
+static tt_status choose(const tt_hub *hub, const json_t *tree, json_t *names, tt_error *err)
+{
+    const json_t *siblings = json_object_get(tree, "siblings"), *one;
+    bool gguf = false;
+    size_t i;
+    json_array_foreach(siblings, i, one)
+    {
+        const char *name = json_string_value(json_object_get(one, "rfilename"));
+        if (name == NULL)
+            continue;
+        gguf |= ends_with(name, ".gguf");
+        if (tt_hub_file_name_valid(name) && wanted(name) && !has(names, name) &&
+            json_array_append_new(names, json_string(name)) != 0)
+            return tt_fail(err, TT_ERR_NOMEM, "out of memory for a list of files");
+    }
+    bool weights = has(names, INDEX_NAME) || has(names, SINGLE_NAME);
+    if (!weights && gguf)
+        return refuse_gguf(hub, tree, err);
+    if (!weights || !has(names, "config.json"))
+        return tt_fail(
+            err, TT_ERR_UNSUPPORTED, "%s is not a checkpoint in safetensors: it has no %s",
+            tt_hub_repository(hub), weights ? "config.json" : SINGLE_NAME " and no " INDEX_NAME);
+    return TT_OK;
+}
+
+tt_status tt_hub_source_list(tt_hub *hub, const char *revision, char commit[65], json_t **names,
+                             tt_error *err)
+{
+    char path[TT_HUB_MAX_REPO + 600], escaped[512];
+    unsigned char *bytes = NULL;
+    size_t len = 0, n = 0;
+    json_t *tree = NULL, *list = json_array();
+    for (const char *s = revision; *s != '\0'; s++)
+        n += (size_t)snprintf(escaped + n, sizeof escaped - n, *s == '/' ? "%%2F" : "%c", *s);
+    snprintf(path, sizeof path, "/api/models/%s/revision/%s", tt_hub_repository(hub), escaped);
+    tt_status st = tt_hub_get(hub, NULL, path, MAX_LISTING, &bytes, &len, err);
+    if (st == TT_OK)
+        st = tt_json_parse((char *)bytes, len, "the hub's description", &tree, err);
+    const char *sha = json_string_value(json_object_get(tree, "sha"));
+    if (st == TT_OK && (sha == NULL || strlen(sha) != 40 || strspn(sha, "0123456789abcdef") != 40))
+        st = tt_fail(err, TT_ERR_FORMAT, "the hub does not say which commit %s of %s is", revision,
+                     tt_hub_repository(hub));
+    if (st == TT_OK)
+        st = choose(hub, tree, list, err);
+    if (st == TT_OK) {
+        strcpy(commit, sha);
+        *names = json_incref(list);
+    }
+    json_decref(list);
+    json_decref(tree);
+    free(bytes);
+    return st;
+}
+
+/* ---- fetching ---- */
+
+static uint64_t most(const char *name)
+{
+    if (strcmp(name, INDEX_NAME) == 0)
+        return TT_MAX_INDEX_JSON;
+    if (strcmp(name, "config.json") == 0)
+        return TT_MAX_CONFIG_JSON;
+    return TT_MAX_TOKENIZER_JSON;
+}
+
+/* Whether the directory has the file as it was recorded; `f` is filled from the record then. */
+static bool stands(const char *dir, const tt_hub_state *state, tt_hub_file *f)
+{
+    const json_t *o = json_object_get(state->files, f->name);
+    char path[TT_MAX_PATH], hex[TT_SHA256_HEX];
+    uint64_t size = 0;
+    if (o == NULL || tt_path_join(path, dir, f->name, NULL) != TT_OK ||
+        tt_file_sha256(path, hex, &size, NULL, NULL, NULL) != TT_OK ||
+        strcmp(hex, json_string_value(json_object_get(o, "sha256"))) != 0 ||
+        size != (uint64_t)json_integer_value(json_object_get(o, "size")))
+        return false;
+    f->size = (uint64_t)json_integer_value(json_object_get(o, "total"));
+    strcpy(f->id, json_string_value(json_object_get(o, "id")));
+    strcpy(f->etag, json_string_value(json_object_get(o, "etag")));
+    return true;
+}
+
+static tt_status keep(const char *dir, tt_hub_state *state, tt_journal *journal,
+                      const tt_hub_file *f, const void *bytes, size_t n, tt_error *err)
+{
+    char path[TT_MAX_PATH], hex[TT_SHA256_HEX];
+    TT_TRY(tt_path_join(path, dir, f->name, err));
+    TT_TRY(tt_file_publish(path, bytes, n, err));
+    TT_TRY(tt_sha256_of(bytes, n, hex, err));
+    return tt_hub_state_file(state, journal, hex, n, f, err);
+}
+
+static tt_status name_file(tt_hub_file *f, const char *name, tt_error *err)
+{
+    *f = (tt_hub_file){0};
+    if (!tt_hub_file_name_valid(name))
+        return tt_fail(err, TT_ERR_FORMAT, "\"%.100s\" is not a plain file name", name);
+    strcpy(f->name, name);
+    return TT_OK;
+}
+
+static tt_status fetch_small(tt_hub *hub, const char *dir, tt_hub_state *state, tt_journal *journal,
+                             const char *name, tt_error *err)
+{
+    tt_hub_file *f = malloc(sizeof *f);
+    unsigned char *bytes = NULL;
+    size_t n = 0;
+    if (f == NULL)
+        return tt_fail(err, TT_ERR_NOMEM, "out of memory for %s", name);
+    tt_status st = name_file(f, name, err);
+    if (st == TT_OK && !stands(dir, state, f)) {
+        st = tt_hub_get(hub, f, NULL, most(name), &bytes, &n, err);
+        if (st == TT_OK)
+            st = keep(dir, state, journal, f, bytes, n, err);
+    }
+    free(bytes);
+    free(f);
+    return st;
+}
+
+static tt_status fetch_header(tt_hub *hub, const char *dir, tt_hub_state *state,
+                              tt_journal *journal, tt_hub_file *f, tt_error *err)
+{
+    unsigned char head[8], *bytes;
+    if (stands(dir, state, f))
+        return TT_OK;
+    *f->id = *f->etag = '\0';
+    f->size = 0;
+    TT_TRY(tt_hub_get_range(hub, f, 0, sizeof head, head, err));
+    uint64_t n = tt_get_u64(head);
+    if (n > TT_MAX_SAFETENSORS_HEADER || n > f->size - sizeof head || n == 0)
+        return tt_fail_at(err, TT_ERR_FORMAT, f->name, 0,
+                          "%s is not a safetensors file: its header would have %llu bytes of %llu",
+                          f->name, (unsigned long long)n, (unsigned long long)f->size);
+    if ((bytes = malloc(sizeof head + n)) == NULL)
+        return tt_fail(err, TT_ERR_NOMEM, "out of memory for a header of %llu bytes",
+                       (unsigned long long)n);
+    memcpy(bytes, head, sizeof head);
+    tt_status st = tt_hub_get_range(hub, f, sizeof head, sizeof head + n, bytes + sizeof head, err);
+    if (st == TT_OK)
+        st = keep(dir, state, journal, f, bytes, sizeof head + n, err);
+    free(bytes);
+    return st;
+}
+
+/* ---- shards ---- */
+
+static tt_status add_shard(tt_hub_source *s, const char *name, tt_error *err)
+{
+    for (uint32_t i = s->n_shards; i > 0; i--)
+        if (strcmp(s->shards[i - 1].name, name) == 0)
+            return TT_OK;
+    if (s->n_shards == TT_MAX_SHARDS)
+        return tt_fail(err, TT_ERR_LIMIT, "more than %u shards", TT_MAX_SHARDS);
+    tt_hub_file *grown = realloc(s->shards, (s->n_shards + 1) * sizeof *grown);
+    if (grown == NULL)
+        return tt_fail(err, TT_ERR_NOMEM, "out of memory for a list of shards");
+    s->shards = grown;
+    TT_TRY(name_file(&grown[s->n_shards], name, err));
+    s->n_shards++;
+    return TT_OK;
+}
+
+static tt_status on_pair(void *ctx, const char *name, const char *shard, tt_error *err)
+{
+    return add_shard(ctx, shard, err);
+}
+
+static tt_status list_shards(tt_hub_source *s, const tt_hub_state *state, tt_error *err)
+{
+    char path[TT_MAX_PATH];
+    tt_st_names names = {0};
+    uint64_t size = 0;
+    size_t i;
+    json_t *name;
+    int fd = -1;
+    if (!has(state->names, INDEX_NAME)) {
+        TT_TRY(add_shard(s, SINGLE_NAME, err));
+    } else {
+        TT_TRY(tt_path_join(path, s->dir, INDEX_NAME, err));
+        TT_TRY(tt_file_open(path, &fd, &size, err));
+        tt_status st = tt_st_parse_index(fd, path, size, &names, on_pair, s, err);
+        close(fd);
+        tt_st_names_free(&names);
+        TT_TRY(st);
+    }
+    json_array_foreach(state->names, i, name)
+    {
+        if (tt_st_is_extra_shard(json_string_value(name)))
+            TT_TRY(add_shard(s, json_string_value(name), err));
+    }
+    return TT_OK;
+}
+
+static tt_status fetch_all(tt_hub *hub, tt_hub_state *state, tt_journal *journal,
+                           const tt_repack_events *ev, tt_hub_source *s, tt_error *err)
+{
+    size_t i;
+    json_t *name;
+    json_array_foreach(state->names, i, name)
+    {
+        const char *text = json_string_value(name);
+        if (ends_with(text, ".safetensors"))
+            continue;
+        tt_note(ev, TT_NOTE_STAGE, "reading %s", text);
+        TT_TRY(fetch_small(hub, s->dir, state, journal, text, err));
+    }
+    TT_TRY(list_shards(s, state, err));
+    for (uint32_t k = 0; k < s->n_shards; k++) {
+        tt_note(ev, TT_NOTE_STAGE, "reading the header of %s", s->shards[k].name);
+        TT_TRY(fetch_header(hub, s->dir, state, journal, &s->shards[k], err));
+    }
+    return tt_journal_sync(journal, err);
+}
+
+tt_status tt_hub_source_fetch(tt_hub *hub, const char *dir, tt_hub_state *state,
+                              tt_journal *journal, const tt_repack_events *ev, tt_hub_source *out,
+                              tt_error *err)
+{
+    tt_hub_source s = {0};
+    if (snprintf(s.dir, sizeof s.dir, "%s", dir) >= (int)sizeof s.dir)
+        return tt_fail_at(err, TT_ERR_LIMIT, dir, -1, "path is longer than %u bytes",
+                          TT_MAX_PATH - 1);
+    TT_TRY(tt_dir_make(dir, err));
+    tt_status st = fetch_all(hub, state, journal, ev, &s, err);
+    if (st == TT_OK)
+        *out = s;
+    else
+        tt_hub_source_free(&s);
+    return st;
+}
+
+void tt_hub_source_free(tt_hub_source *s)
+{
+    free(s->shards);
+    s->shards = NULL;
+    s->n_shards = 0;
+}
+
+tt_status tt_hub_source_size(void *ctx, const char *shard, uint64_t *bytes, tt_error *err)
+{
+    const tt_hub_source *s = ctx;
+    for (uint32_t i = 0; i < s->n_shards; i++) {
+        if (strcmp(s->shards[i].name, shard) == 0) {
+            *bytes = s->shards[i].size;
+            return TT_OK;
+        }
+    }
+    return tt_fail(err, TT_ERR_INTERNAL, "nothing is known of the shard %s", shard);
+}
