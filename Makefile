@@ -1,12 +1,18 @@
 # TinyTitan. Plain `make` builds the library and the programs into build/. `make help` lists the rest.
 # A new source, program, test or fuzz target is found by its place in the tree; nothing is listed here.
 
-ifeq ($(origin CC),default)
-CC      := gcc
+# CROSS=aarch64-linux-gnu- builds for that machine with its compiler, into a folder of its own.
+CROSS   ?=
+ifneq ($(filter default undefined,$(origin CC)),)
+CC      := $(CROSS)gcc
 endif
-AR      ?= ar
-CXX     ?= g++
-BUILD   ?= build
+ifneq ($(filter default undefined,$(origin AR)),)
+AR      := $(CROSS)ar
+endif
+ifneq ($(filter default undefined,$(origin CXX)),)
+CXX     := $(CROSS)g++
+endif
+BUILD   ?= $(if $(CROSS),build/$(CROSS:%-=%),build)
 PREFIX  ?= /usr/local
 DESTDIR ?=
 SAN     ?=
@@ -34,8 +40,11 @@ endif
 # ---- flags ----
 
 PKGS    := jansson yajl libpcre2-8 libutf8proc libcrypto liburing
-PKG_CFLAGS := $(shell pkg-config --cflags $(PKGS) libedit libcurl cmocka 2>/dev/null)
-LIBS    := $(shell pkg-config --libs $(PKGS) 2>/dev/null) -lm -lpthread
+# Debian keeps the descriptions of another machine's libraries beside those libraries.
+CROSS_PC := /usr/lib/$(CROSS:%-=%)/pkgconfig:/usr/share/pkgconfig
+PKG_CONFIG ?= $(if $(CROSS),PKG_CONFIG_LIBDIR=$(CROSS_PC) )pkg-config
+PKG_CFLAGS := $(shell $(PKG_CONFIG) --cflags $(PKGS) libedit libcurl cmocka 2>/dev/null)
+LIBS    := $(shell $(PKG_CONFIG) --libs $(PKGS) 2>/dev/null) -lm -lpthread
 
 # No -march and no -ffast-math: one binary starts anywhere, and the scalar reference means what it says.
 # -ffp-contract=off keeps a compiler from fusing a*b+c where the source does not.
@@ -47,13 +56,16 @@ ALL_CFLAGS  := $(BASE_CFLAGS) $(CFLAGS) $(WARN) -MMD -MP
 ALL_LDFLAGS := $(LDFLAGS) $(SAN)
 
 # The instruction set of a file follows from its name; every other file is plain for the machine's ABI.
-UNAME_M := $(shell uname -m)
+MACHINE := $(firstword $(subst -, ,$(shell $(CC) -dumpmachine 2>/dev/null)))
 ISA_avx2   := -mavx2 -mfma -mf16c
 ISA_avx512 := $(ISA_avx2) -mavx512f -mavx512bw -mavx512vl -mavx512dq
 ISA_avxvnni := $(ISA_avx2) -mavxvnni
 ISA_avx512vnni := $(ISA_avx512) -mavx512vnni
 ISA_amx    := $(ISA_avx512vnni) -mamx-tile -mamx-int8
-ISA_LEVELS := avx2 avx512 avxvnni avx512vnni amx
+ISA_neon_dotprod := -march=armv8.2-a+dotprod
+LEVELS_x86_64  := avx2 avx512 avxvnni avx512vnni amx
+LEVELS_aarch64 := neon neon_dotprod
+ISA_LEVELS := $(LEVELS_x86_64) $(LEVELS_aarch64)
 isa_of = $(strip $(foreach l,$(ISA_LEVELS),$(if $(filter %_$(l).c,$(1)),$(ISA_$(l)))))
 # Fuzzers feed parsers, not kernels: instrumented for them, a kernel file takes a minute to compile.
 san_of = $(if $(and $(FUZZING),$(call isa_of,$(1))),,$(SAN))
@@ -61,9 +73,7 @@ san_of = $(if $(and $(FUZZING),$(call isa_of,$(1))),,$(SAN))
 # ---- what there is ----
 
 LIB_SRC := $(sort $(shell find src -name '*.c'))
-ifneq ($(UNAME_M),x86_64)
-LIB_SRC := $(filter-out $(foreach l,$(ISA_LEVELS),%_$(l).c),$(LIB_SRC))
-endif
+LIB_SRC := $(filter-out $(foreach l,$(filter-out $(LEVELS_$(MACHINE)),$(ISA_LEVELS)),%_$(l).c),$(LIB_SRC))
 LIB_OBJ := $(LIB_SRC:%.c=$(BUILD)/obj/%.o)
 
 LIB_A   := $(BUILD)/lib/libtinytitan.a
@@ -79,7 +89,7 @@ NAME_repack := TinyTitanRepack
 NAME_bench  := TinyTitanBench
 LIBS_cli    := -ledit
 # Only what installs from a hub asks for it: the archive's other users do not pull those objects.
-LIBS_repack := $(shell pkg-config --libs libcurl 2>/dev/null)
+LIBS_repack := $(shell $(PKG_CONFIG) --libs libcurl 2>/dev/null)
 BINS := $(foreach p,$(PROGRAMS),$(BUILD)/bin/$(or $(NAME_$(p)),$(error apps/$(p) has no NAME_$(p) in the Makefile)))
 APP_OBJ := $(patsubst %.c,$(BUILD)/obj/%.o,$(wildcard $(PROGRAMS:%=apps/%/*.c)))
 
@@ -98,7 +108,7 @@ MAN_SRC := $(sort $(wildcard docs/man/*.scd))
 MAN     := $(MAN_SRC:docs/man/%.scd=$(BUILD)/man/%)
 
 .PHONY: all lib programs tests man demo check check-asan check-ubsan check-tsan check-fuzz check-clients \
-        check-long lint format install uninstall clean help fuzz-programs fuzz-done test-programs test-cmocka FORCE
+        check-long check-aarch64 lint format install uninstall clean help fuzz-programs fuzz-done test-programs test-cmocka FORCE
 all: lib programs
 lib: $(LIB_A) $(LIB_SO) $(PC_FILE)
 programs: $(BINS)
@@ -113,22 +123,25 @@ help:
 	  'make check-asan       the tests under AddressSanitizer; also check-ubsan, check-tsan' \
 	  'make check-fuzz       every fuzz target for FUZZ_SECONDS=60 (needs clang)' \
 	  'make check-long       the tests that take minutes' \
+  'make check-aarch64    kernels and a story, built by a cross compiler and run under qemu; SUITE=1: every test' \
 	  'make check-clients    the tests that need npm packages' \
 	  'make lint             clang-format, clang-tidy, cppcheck, our layer and header checks' \
 	  'make format           clang-format in place' \
 	  'make install          PREFIX=/usr/local DESTDIR=; uninstall takes the same' \
 	  'make clean            remove BUILD' \
 	  '' \
-	  'V=1 shows commands. BUILD=, CC=, CFLAGS=, LDFLAGS=, SAN= (sanitizer flags), WERROR= as usual.' \
+	  'CROSS=aarch64-linux-gnu- builds for that machine into build/aarch64-linux-gnu.' \
+  'V=1 shows commands. BUILD=, CC=, CFLAGS=, LDFLAGS=, SAN= (sanitizer flags), WERROR= as usual.' \
 	  'tests/run --help says how to run some of the tests.'
 
 # ---- compiling ----
 
 # Changes when compiler or flags change, and everything is built again then.
 STAMP := $(BUILD)/flags
-STAMP_TEXT := $(CC) $(ALL_CFLAGS) $(SAN) $(ISA_amx) $(ALL_LDFLAGS) $(LIBS)
+STAMP_TEXT := $(CC) $(ALL_CFLAGS) $(SAN) $(ISA_amx) $(ISA_neon_dotprod) $(ALL_LDFLAGS) $(LIBS)
 $(STAMP): FORCE
-	@pkg-config --exists $(PKGS) libedit libcurl || { echo 'Libraries are missing. Run: tools/install-deps' >&2; exit 1; }
+	@$(PKG_CONFIG) --exists $(PKGS) libedit libcurl || \
+	  { echo 'Libraries are missing. Run: tools/install-deps$(if $(CROSS), --aarch64)' >&2; exit 1; }
 	@mkdir -p $(@D)
 	@text='$(STAMP_TEXT)'"$$($(CC) -dumpfullversion -dumpversion)"; \
 	  [ "$$text" = "$$(cat $@ 2>/dev/null)" ] || printf '%s\n' "$$text" >$@
@@ -183,7 +196,8 @@ $(BUILD)/tests/%_test: $(BUILD)/obj/tests/%_test.o $(SUPPORT_OBJ) $(LIB_A) | tes
 	$(call say,LD,$@)$(CC) $(filter %.o,$^) $(LIB_A) $(ALL_LDFLAGS) $(LIBS) -lcmocka -o $@
 
 test-cmocka:
-	@pkg-config --exists cmocka || { echo 'cmocka is missing. Run: tools/install-deps' >&2; exit 1; }
+	@$(PKG_CONFIG) --exists cmocka || \
+	  { echo 'cmocka is missing. Run: tools/install-deps$(if $(CROSS), --aarch64)' >&2; exit 1; }
 
 # The corpus of a fuzz target through the target, with any compiler and under any sanitizer. What programs read
 # themselves is fuzzed too, so their archives are there to take from.
@@ -247,6 +261,10 @@ check-clients: all tests
 # One after the other: each keeps all cores busy by itself.
 check-long: test-programs
 	$(Q)TEST_TIMEOUT=7200 $(RUN) --jobs 1 --long $(TESTS)
+
+# Another machine: built by a cross compiler, run under an emulator.
+check-aarch64:
+	$(Q)JOBS=$(JOBS) BUILD=$(BUILD) tests/aarch64 $(if $(SUITE),--suite) $(TESTS)
 
 # ---- lint ----
 

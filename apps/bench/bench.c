@@ -11,8 +11,8 @@
 #define PROGRAM "TinyTitanBench"
 
 const char *const bench_backends[] = {"cpu", "ref", NULL};
-const char *const bench_levels[] = {"auto",   "ref",        "avx2", "avxvnni",
-                                    "avx512", "avx512vnni", "amx",  NULL};
+const char *const bench_levels[] = {"auto",       "ref", "avx2", "avxvnni",      "avx512",
+                                    "avx512vnni", "amx", "neon", "neon+dotprod", NULL};
 const char *const bench_kv_bits[] = {"4", "8", "16", "32", NULL};
 
 const char *const bench_readers[] = {"auto", "uring", "pool", "buffered", NULL};

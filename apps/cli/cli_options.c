@@ -15,8 +15,8 @@ static const uint32_t kv_bits[] = {32, 16, 8, 4};
 static const char *const backend_words[] = {"cpu", "ref", NULL};
 static const char *const reader_words[] = {"auto", "uring", "pool", "buffered", NULL};
 static const char *const switch_words[] = {"off", "on", NULL};
-static const char *const level_words[] = {"auto",   "ref",        "avx2", "avxvnni",
-                                          "avx512", "avx512vnni", "amx",  NULL};
+static const char *const level_words[] = {"auto",       "ref", "avx2", "avxvnni",      "avx512",
+                                          "avx512vnni", "amx", "neon", "neon+dotprod", NULL};
 
 /* Words that become something else once they are checked. */
 typedef struct words {

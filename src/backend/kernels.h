@@ -4,8 +4,8 @@
  * Not here:  threads, thresholds (ops.c); which level this machine has (cpu/dispatch.c).
  * Laws:      (1) a leaf works on a range and is pure on its arguments;  (2) the bytes of a result
  *            do not depend on the range it was computed in;  (3) levels overwrite the table upward:
- *            ref, avx2, avx512; an entry that a level has no better body for stays;  (4) code of a
- *            level runs only after dispatch has seen that the machine has it.
+ *            ref, avx2, avx512, or ref, neon; an entry that a level has no better body for stays;
+ *            (4) code of a level runs only after dispatch has seen that the machine has it.
  * Threads:   leaves run on every worker at once, each with its own scratch.
  */
 #ifndef TT_BACKEND_KERNELS_H
@@ -100,6 +100,9 @@ void tt_amx_fill(tt_kernels *k);
 /* The product of avx512vnni, for levels above it. */
 void tt_avx512vnni_dot(float *y, size_t ldy, const int32_t *xq, const tt_mat *W, const tt_mat *up,
                        uint32_t r0, uint32_t r1, uint32_t T, uint32_t planes, void *scratch);
+#elif defined(__aarch64__)
+void tt_neon_fill(tt_kernels *k);
+void tt_neon_dotprod_fill(tt_kernels *k);
 #endif
 
 /* Fills `k` with a level of this machine: NULL or "auto" is the best one. */

@@ -2,8 +2,8 @@
 
 #include <errno.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
-#define PAGE      ((size_t)4096)
 #define HUGE_PAGE ((size_t)2 << 20)
 
 static size_t round_up(size_t n, size_t to)
@@ -11,9 +11,10 @@ static size_t round_up(size_t n, size_t to)
     return (n + to - 1) / to * to;
 }
 
+/* In whole pages of the machine: 4 KiB, or 16 or 64 KiB on some of AArch64. */
 static size_t mapped_bytes(size_t bytes)
 {
-    return round_up(bytes > 0 ? bytes : 1, PAGE);
+    return round_up(bytes > 0 ? bytes : 1, (size_t)sysconf(_SC_PAGESIZE));
 }
 
 /* Maps with the start on a huge-page border when the block is large enough to use one. */

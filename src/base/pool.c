@@ -16,6 +16,8 @@
 #if defined(__x86_64__)
 #include <immintrin.h>
 #define cpu_relax() _mm_pause()
+#elif defined(__aarch64__)
+#define cpu_relax() __asm__ volatile("isb" ::: "memory") /* yield is over at once on many cores */
 #else
 #define cpu_relax() __asm__ volatile("" ::: "memory")
 #endif

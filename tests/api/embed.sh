@@ -1,6 +1,7 @@
 # What `make install` puts in place is enough to build and run examples/embed.c, shared and static;
 # the shared library exports the public symbols only; uninstall takes everything away again.
 . tests/support/testlib.sh
+[ -z "${EMULATED:-}" ] || skip "builds for this machine, not for the emulated one"
 
 # A sanitized library does not link into a plain program.
 [ "${SANITIZED:-0}" = 0 ] || skip "is about the library as it is installed"

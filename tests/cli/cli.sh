@@ -2,6 +2,7 @@
 # in raw and chat form, stop strings, tools, plan, JSON, closed output, a dialogue over a pipe,
 # Ctrl-C.
 . tests/support/testlib.sh
+[ -z "${EMULATED:-}" ] || skip "waits for the program's handlers of signals, and an emulator has its own"
 
 cli=$(program TinyTitanCLI)
 repack=$(program TinyTitanRepack)

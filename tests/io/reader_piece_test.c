@@ -180,8 +180,8 @@ static void runs_to_the_end(void **state)
         assert_memory_equal(f->dst, f->want[1] + 16384, 65536);
         assert_int_equal(f->dst[65536], 0xEE);
         assert_int_equal(b.s.bytes_disk + b.s.bytes_cached, 65536);
-        if (f->drops && b.files->residency != TT_RESIDENCY_NONE)
-            assert_int_equal(b.s.bytes_cached, warm ? 65536 : 0);
+        if (f->drops && b.files->residency != TT_RESIDENCY_NONE && getenv("EMULATED") == NULL)
+            assert_int_equal(b.s.bytes_cached, warm ? 65536 : 0); /* emulators lack preadv2 */
         assert_true(b.s.kernel_seconds >= 0);
     }
     tt_reader_stats sum = {0};

@@ -127,6 +127,12 @@ static int run_child(char *const *argv, char *text, size_t size)
     return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
 }
 
+/* Then /proc/self/exe is no program of this machine either. */
+static bool emulated(void)
+{
+    return getenv("EMULATED") != NULL;
+}
+
 static measured measure(const config *c)
 {
     char num[7][32], text[2048] = "";
@@ -197,8 +203,8 @@ static void the_shipped_model(void **state)
         {16, {.context = 2048, .slots = 4, .kv_bits = 8, .chunk = 2048, .threads = 2}},
         {16, {.context = 256, .kv_bits = 16, .threads = 3}},
     };
-    if (!MEASURED) {
-        print_message("skip: a sanitizer's own memory would be measured\n");
+    if (!MEASURED || emulated()) {
+        print_message("skip: a sanitizer's or an emulator's own memory would be measured\n");
         skip();
     }
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
@@ -227,6 +233,10 @@ static void experts_larger_than_the_budget(void **state)
     tt_model_options o;
     tt_plan p;
     tt_error err = {0};
+    if (emulated()) {
+        print_message("skip: an emulator's own memory would be measured\n");
+        skip();
+    }
     const char *install = large();
     tt_model_options_default(&o);
     o.threads = 2;

@@ -184,6 +184,10 @@ static void wait_for_handler(pid_t pid, int sig)
  * the middle whatever the machine's speed. */
 static void a_signal_leaves_nothing(void **state)
 {
+    if (getenv("EMULATED") != NULL) {
+        print_message("skip: handlers of signals are the emulator's own\n");
+        skip();
+    }
     static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
     static const char *const names[] = {"conversion stopped by SIGINT, nothing was changed",
                                         "stopped by SIGTERM", "stopped by SIGHUP"};

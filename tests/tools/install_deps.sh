@@ -11,7 +11,12 @@ tool() { # name, script
     printf '#!/bin/bash\n%s\n' "$2" >"$fake/$1"
     chmod +x "$fake/$1"
 }
-tool dpkg 'grep -qx "$2" "'"$have"'" && echo "Status: install ok installed"'
+tool dpkg 'case $1 in
+    --add-architecture) echo "$2" >>"'"$TMPDIR"'/arch"; [ ! -e "'"$TMPDIR"'/no-arch" ] ;;
+    --print-architecture) echo amd64 ;;
+    --print-foreign-architectures) cat "'"$TMPDIR"'/arch" 2>/dev/null ;;
+    *) grep -qx "$2" "'"$have"'" && echo "Status: install ok installed" ;;
+    esac'
 tool apt-get 'echo "$*" >>"'"$log"'"
     [ "$DEBIAN_FRONTEND" = noninteractive ] || exit 9
     for word; do
@@ -37,6 +42,7 @@ expect_out "libjansson-dev"
 expect_out "libcmocka-dev"
 expect_no_out "clang"
 [ ! -e "$log" ] || fail "a dry run called apt-get"
+expect_no_out "arm64"
 deps --dry-run --lint --fuzz --clients
 expect_out "clang-tidy"
 expect_out "libclang-rt-14-dev"
@@ -54,6 +60,32 @@ deps --yes
 expect_rc 0
 expect_out "nothing is missing"
 [ ! -e "$log" ] || fail "apt-get was called though nothing is missing"
+
+# Another machine's packages: dpkg is told of the architecture, once, and not before it is asked.
+[ ! -e "$TMPDIR/arch" ] || fail "an architecture was added though nobody asked"
+deps --dry-run --aarch64
+expect_rc 0
+expect_out "dpkg --add-architecture arm64 && apt-get update && apt-get install"
+expect_out "libjansson-dev:arm64"
+[ ! -e "$TMPDIR/arch" ] || fail "a dry run added an architecture"
+deps --yes --aarch64
+expect_rc 0
+expect_same "$(cat "$TMPDIR/arch")" arm64
+sed -i 's/^libjansson-dev$/libjansson-dev:amd64/' "$have" # what two architectures have
+deps --yes --aarch64
+expect_out "nothing is missing"
+grep -q 'install.* qemu-user-static' "$log" || fail "qemu-user-static was not asked for"
+clear_state
+deps --yes --all
+expect_rc 0
+expect_same "$(cat "$TMPDIR/arch")" arm64
+clear_state
+rm "$TMPDIR/arch"
+touch "$TMPDIR/no-arch"
+deps --yes --aarch64
+expect_rc 1
+expect_err "add-architecture arm64 failed"
+[ ! -e "$log" ] || fail "apt-get was called though the architecture could not be added"
 
 # Failures are failures.
 clear_state

@@ -1,5 +1,5 @@
-/* Which levels this machine can run. The only place that asks cpuid; on machines other than x86-64
- * the reference is all there is. */
+/* Which levels this machine can run. The only place that asks the processor (x86-64) or the kernel
+ * (AArch64); on other machines the reference is all there is. */
 #include <stdio.h>
 
 #include "backend/kernels.h"
@@ -56,6 +56,15 @@ static bool has_amx(void)
     return has_avx512vnni() && __get_cpuid_count(7, 0, &a, &b, &c, &d) && (d >> 24 & 3) == 3 &&
            syscall(SYS_arch_prctl, 0x1023, 18) == 0;
 }
+#elif defined(__aarch64__)
+#include <sys/auxv.h>
+
+#define CAP_ASIMDDP (1ul << 20) /* HWCAP_ASIMDDP, which older headers lack */
+
+static bool has_dotprod(void)
+{
+    return (getauxval(AT_HWCAP) & CAP_ASIMDDP) != 0;
+}
 #endif
 
 /* Slower ones first: the last one that is present is the best one. */
@@ -67,6 +76,9 @@ static const level levels[] = {
     {"avx512", "avx2", has_avx512, tt_avx512_fill},
     {"avx512vnni", "avx512", has_avx512vnni, tt_avx512vnni_fill},
     {"amx", "avx512vnni", has_amx, tt_amx_fill},
+#elif defined(__aarch64__)
+    {"neon", "ref", always, tt_neon_fill},
+    {"neon+dotprod", "neon", has_dotprod, tt_neon_dotprod_fill},
 #endif
 };
 
