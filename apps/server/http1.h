@@ -14,12 +14,7 @@
 #define TT_SERVER_HTTP1_H
 
 #include "base/buf.h"
-
-#define TT_HTTP1_HEAD_MAX  (32u << 10) /* first line, fields and trailers, line ends included */
-#define TT_HTTP1_LINE_MAX  8192u       /* first line */
-#define TT_HTTP1_FIELDS    100u        /* trailers included */
-#define TT_HTTP1_METHOD    32u
-#define TT_HTTP1_CHUNK_MAX 256u /* the line of sizes before a chunk */
+#include "server/server_limits.h"
 
 /* X(NAME, status, code, sentence) */
 #define TT_HTTP1_REFUSALS(X)                                                                       \

@@ -13,8 +13,6 @@
 
 #include "server/http1.h"
 
-#define TT_API_KEY_MAX 512u
-
 typedef struct tt_http_policy {
     uint16_t port;              /* that the server listens on; 0 on a Unix socket */
     const char *const *origins; /* named with --allow-origin */

@@ -1,10 +1,11 @@
-/* Proves that no bytes do harm to the HTTP reader and that cuts change nothing: the input is read
- * whole, byte by byte, and in pieces of a length that its first byte gives, and what happens is
- * compared. */
+/* Proves that no bytes do harm to the HTTP reader and its policy, and that cuts change nothing: the
+ * input is read whole, byte by byte, and in pieces of a length that its first byte gives, and what
+ * happens is compared. */
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
-#include "server/http1.h"
+#include "server/http_policy.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -55,6 +56,25 @@ static void tell_head(story *s, const tt_http1 *h)
     must(lengths + codings <= 1 && (codings == 1) == (length < 0));
 }
 
+/* Whatever a head holds: nobody without the key, no CORS for who was not named. */
+static void judge(const tt_http1 *h)
+{
+    static const char *const named[] = {"https://a.example"};
+    static const tt_http_policy p = {.port = 8080, .origins = named, .n_origins = 1, .key = "k"};
+    tt_http_verdict v;
+    bool in = tt_http_admit(&p, h, &v);
+    must(in == (v.status == 0) && (in || (v.code != NULL && v.text != NULL)));
+    must(v.allow_origin == NULL || strcasecmp(v.allow_origin, named[0]) == 0);
+    must(!v.preflight || (in && v.allow_origin != NULL));
+    const char *target = tt_http1_target(h);
+    must(!in || v.preflight || tt_http1_field(h, "authorization", NULL) != NULL ||
+         tt_http1_field(h, "x-api-key", NULL) != NULL || target[strcspn(target, "?") - 1] == '/' ||
+         strncmp(target, "/health", 7) == 0);
+    must(!in || tt_http1_field(h, "host", NULL) != NULL);
+    bool fits = tt_http_check_content(h, &v);
+    must(fits || v.status == 400 || v.status == 415);
+}
+
 static void read_cut(story *s, const char *bytes, size_t size, size_t piece)
 {
     tt_http1 h;
@@ -71,6 +91,7 @@ static void read_cut(story *s, const char *bytes, size_t size, size_t piece)
             if (e.kind == TT_HTTP1_HEAD) {
                 body = 0;
                 tell_head(s, &h);
+                judge(&h);
                 (void)tt_http1_allow_body(&h, BODY_MOST);
             } else if (e.kind == TT_HTTP1_BODY) {
                 body += e.len;

@@ -376,6 +376,8 @@ static void key_files_are_private(void **state)
     write_file(path, most, TT_API_KEY_MAX + 1, 0600);
     assert_int_equal(tt_api_key_load(path, key, &err), TT_ERR_INVALID);
 
+    write_file(path, "k", 1, 0600);
+    assert_int_equal(tt_api_key_load(path, key, &err), TT_OK);
     assert_int_equal(symlink(path, link), 0);
     assert_int_not_equal(tt_api_key_load(link, key, &err), TT_OK);
     assert_int_not_equal(tt_api_key_load(dir, key, &err), TT_OK);
