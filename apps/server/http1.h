@@ -4,7 +4,7 @@
  * Not here:  sockets, deadlines, answers; what the fields mean beyond framing (http_policy.h).
  * Laws:      (1) how the bytes are cut into calls changes nothing but how a body is cut into
  *            pieces;  (2) no byte past the one that is wrong is looked at;  (3) memory is the head,
- *            never more than TT_HTTP1_HEAD_MAX, and none between requests that were small;  (4)
+ *            at most TT_HTTP1_HEAD_MAX, and at most 4 KiB of it stay for the next request;  (4)
  *            bodies are handed through, not kept;  (5) after a refusal nothing is read any more.
  * Threads:   one.
  *
