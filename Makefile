@@ -82,7 +82,7 @@ SO_NAME := libtinytitan.so.$(SOVERSION)
 LIB_SO  := $(BUILD)/lib/libtinytitan.so
 PC_FILE := $(BUILD)/lib/tinytitan.pc
 
-# A folder of apps/ with sources is a program; its name is here.
+# A folder of apps/ with sources is an archive for its tests, and with a main a program; its name is here.
 PROGRAMS    := $(foreach d,$(wildcard apps/*),$(if $(wildcard $(d)/*.c),$(notdir $(d))))
 NAME_cli    := TinyTitanCLI
 NAME_repack := TinyTitanRepack
@@ -90,7 +90,8 @@ NAME_bench  := TinyTitanBench
 LIBS_cli    := -ledit
 # Only what installs from a hub asks for it: the archive's other users do not pull those objects.
 LIBS_repack := $(shell $(PKG_CONFIG) --libs libcurl 2>/dev/null)
-BINS := $(foreach p,$(PROGRAMS),$(BUILD)/bin/$(or $(NAME_$(p)),$(error apps/$(p) has no NAME_$(p) in the Makefile)))
+MAINS := $(notdir $(patsubst %/,%,$(sort $(dir $(shell grep -ls '^int main\b' apps/*/*.c)))))
+BINS := $(foreach p,$(MAINS),$(BUILD)/bin/$(or $(NAME_$(p)),$(error apps/$(p) has no NAME_$(p) in the Makefile)))
 APP_OBJ := $(patsubst %.c,$(BUILD)/obj/%.o,$(wildcard $(PROGRAMS:%=apps/%/*.c)))
 
 TEST_SRC := $(sort $(shell find tests -name node_modules -prune -o -name '*_test.c' -print 2>/dev/null))
@@ -176,20 +177,24 @@ $(PC_FILE): src/api/tinytitan.pc.in FORCE
 	$(Q)sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@VERSION@|$(VERSION)|' -e 's|@PKGS@|$(PKGS)|' $< >$@
 
 # A program's objects as an archive: its tests link what they use, and bring a main of their own.
-define program
+define archive
 OBJ_$(1) := $(patsubst %.c,$(BUILD)/obj/%.o,$(wildcard apps/$(1)/*.c))
 $(BUILD)/lib/apps/$(1).a: $$(OBJ_$(1))
 	@mkdir -p $$(@D)
 	@rm -f $$@
 	$$(call say,AR,$$@)$$(AR) rcs $$@ $$(OBJ_$(1))
-$(BUILD)/bin/$(NAME_$(1)): $$(OBJ_$(1)) $$(LIB_A)
-	@mkdir -p $$(@D)
-	$$(call say,LD,$$@)$$(CC) $$(OBJ_$(1)) $$(LIB_A) $$(ALL_LDFLAGS) $$(LIBS) $$(LIBS_$(1)) -o $$@
 $(BUILD)/tests/$(1)/%_test: $(BUILD)/obj/tests/$(1)/%_test.o $(BUILD)/lib/apps/$(1).a $$(SUPPORT_OBJ) $$(LIB_A) | test-cmocka
 	@mkdir -p $$(@D)
 	$$(call say,LD,$$@)$$(CC) $$(filter %.o,$$^) $(BUILD)/lib/apps/$(1).a $$(LIB_A) $$(ALL_LDFLAGS) $$(LIBS) $$(LIBS_$(1)) -lcmocka -o $$@
 endef
-$(foreach p,$(PROGRAMS),$(eval $(call program,$(p))))
+$(foreach p,$(PROGRAMS),$(eval $(call archive,$(p))))
+
+define program
+$(BUILD)/bin/$(NAME_$(1)): $$(OBJ_$(1)) $$(LIB_A)
+	@mkdir -p $$(@D)
+	$$(call say,LD,$$@)$$(CC) $$(OBJ_$(1)) $$(LIB_A) $$(ALL_LDFLAGS) $$(LIBS) $$(LIBS_$(1)) -o $$@
+endef
+$(foreach p,$(MAINS),$(eval $(call program,$(p))))
 
 $(BUILD)/tests/%_test: $(BUILD)/obj/tests/%_test.o $(SUPPORT_OBJ) $(LIB_A) | test-cmocka
 	@mkdir -p $(@D)
