@@ -76,6 +76,8 @@ static tt_status prefill(run *r, const tt_prompt *prompt, tt_error *err)
     tt_status st = tt_session_sync(e->session, prompt->ids, prompt->n, &o, &a->reused_tokens, err);
     tt_out_progress_end();
     a->prefill_s = tt_now() - r->begun;
+    if (st == TT_ERR_ABORTED) /* what was read until then */
+        a->prompt_tokens = tt_session_n_tokens(e->session);
     if (st == TT_ERR_ABORTED && tt_interrupted())
         a->finish = TT_FINISH_INTERRUPTED;
     for (size_t i = 0; st == TT_OK && i < prompt->n; i++)

@@ -5,7 +5,8 @@
 #
 # CACHED.csv is a run of budgets.sh in which every expert was in memory (hit rate 1): A and E come
 # from it. R is the bytes a token read over BYTES_PER_SECOND, the rate that the disk was held to.
-# With sums over layers in place of each layer the bound is never lower than the issue's.
+# With sums over layers in place of each layer the bound is never lower: a sum of maxima is not below
+# the maximum of the sums.
 set -eu
 export LC_ALL=C
 awk -F, -v rate="$3" '

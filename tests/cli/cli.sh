@@ -303,6 +303,21 @@ wait $pid
 expect_same "$?" 130
 grep -q "ended by interrupted" "$TMPDIR/err" || fail "no stats after Ctrl-C"
 
+# In the middle of a prompt: only what was read is counted. The reference needs a minute for this one, and a second of
+# computing is past loading it.
+long=$(printf 'Once upon a time there was a fox. %.0s' {1..300})
+"$cli" --model "$model" --backend ref --threads 1 --prefill-chunk 64 --raw --prompt "$long" --warm off --json \
+    >"$TMPDIR/text" 2>"$TMPDIR/err" &
+pid=$!
+until [ "$(awk '{ print $14 }' /proc/$pid/stat)" -gt 100 ]; do sleep 0.02; done
+kill -INT $pid
+wait $pid
+expect_same "$?" 130
+tail -n 1 "$TMPDIR/text" | python3 -c '
+import json, sys
+n = json.load(sys.stdin)["prompt_tokens"]
+assert n % 64 == 0 and n < 2000, n' || fail "the prompt is said to be read: $(tail -n 1 "$TMPDIR/text")"
+
 # What ends the program ends it in order, with the number that a shell would give it.
 for signal in TERM HUP; do
     rm -f "$TMPDIR/text" "$TMPDIR/err"
