@@ -72,6 +72,9 @@ known=$(cat <(for path in "$BUILD"/bin/TinyTitan*; do
     for command in $(commands "$path"); do "$path" "$command" --help; done
 done) tools/* tests/run lab/*/*.sh | flags)
 for page in README.md CONTRIBUTING.md docs/*.md docs/man/*.scd models/*/README.md; do
+    # The contract of a program that is not there yet, which the page says itself.
+    [ "$page" = docs/http.md ] && grep -q 'no `TinyTitanServer` yet' "$page" &&
+        [ ! -e "$BUILD/bin/TinyTitanServer" ] && continue
     for flag in $(sed 's/pkg-config.*//; s/git .*//' "$page" | flags); do
         grep -qxF -- "$flag" <<<"$known" || fail "$page names $flag, which no program has"
     done
