@@ -126,7 +126,7 @@ help:
 	  'make check-asan       the tests under AddressSanitizer; also check-ubsan, check-tsan' \
 	  'make check-fuzz       every fuzz target for FUZZ_SECONDS=60 (needs clang)' \
 	  'make check-long       the tests that take minutes' \
-  'make check-aarch64    kernels and a story, built by a cross compiler and run under qemu; SUITE=1: every test' \
+	  'make check-aarch64    kernels and a story, built by a cross compiler and run under qemu; SUITE=1: every test' \
 	  'make check-clients    the tests that need npm packages' \
 	  'make lint             clang-format, clang-tidy, cppcheck, our layer and header checks' \
 	  'make format           clang-format in place' \
@@ -134,7 +134,7 @@ help:
 	  'make clean            remove BUILD' \
 	  '' \
 	  'CROSS=aarch64-linux-gnu- builds for that machine into build/aarch64-linux-gnu.' \
-  'V=1 shows commands. BUILD=, CC=, CFLAGS=, LDFLAGS=, SAN= (sanitizer flags), WERROR= as usual.' \
+	  'V=1 shows commands. BUILD=, CC=, CFLAGS=, LDFLAGS=, SAN= (sanitizer flags), WERROR= as usual.' \
 	  'tests/run --help says how to run some of the tests.'
 
 # ---- compiling ----

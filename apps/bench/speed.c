@@ -221,6 +221,11 @@ static tt_status run_bounded(speed_run *r, measured *m, tt_error *err)
     double dot = b->after.dot > b->before.dot ? b->after.dot : b->before.dot;
     double f32 = b->after.f32 > b->before.f32 ? b->after.f32 : b->before.f32;
     m->operations = 2 * (dot > 0 ? dot : f32);
+    if (!r->decode && !(m->operations > 0))
+        return tt_fail(err, TT_ERR_UNSUPPORTED,
+                       "level %s has no peak of arithmetic to hold a prompt against: leave "
+                       "--ceilings out, or choose another --cpu-level",
+                       r->model->be->level);
     return TT_OK;
 }
 
@@ -242,26 +247,25 @@ static double hit_rate(const tt_model_stats *s)
     return s->expert_asks > 0 ? (double)s->expert_hits / (double)s->expert_asks : 1;
 }
 
-/* Decode is held against memory, prefill against arithmetic. */
-static double share_of_limit(const speed_run *r, const measured *m)
+/* Of a token: decode is held against memory, prefill against arithmetic. */
+static double token_work(const speed_run *r)
 {
     if (!r->decode)
-        return bench_token_operations(r->model, r->prompt_tokens) * run_rate(r, m) / m->operations;
-    double rows = r->fill + r->prompt_tokens + r->warm_up + r->tokens / 2.0;
-    return bench_token_bytes(r->model, rows) * run_rate(r, m) / m->read_bytes;
+        return bench_token_operations(r->model, r->prompt_tokens);
+    return bench_token_bytes(r->model, r->fill + r->prompt_tokens + r->warm_up + r->tokens / 2.0);
+}
+
+static double share_of_limit(const speed_run *r, const measured *m)
+{
+    return token_work(r) * run_rate(r, m) / (r->decode ? m->read_bytes : m->operations);
 }
 
 static void set_share(const speed_run *r, const measured *m, json_t *obj)
 {
-    double rows = r->fill + r->prompt_tokens + r->warm_up + r->tokens / 2.0;
-    if (r->decode) {
-        bench_set(obj, "bytes_touched_per_token", json_real(bench_token_bytes(r->model, rows)));
-        bench_set(obj, "memory_bytes_per_second", json_real(m->read_bytes));
-    } else {
-        bench_set(obj, "operations_per_token",
-                  json_real(bench_token_operations(r->model, r->prompt_tokens)));
-        bench_set(obj, "peak_operations_per_second", json_real(m->operations));
-    }
+    bench_set(obj, r->decode ? "bytes_touched_per_token" : "operations_per_token",
+              json_real(token_work(r)));
+    bench_set(obj, r->decode ? "memory_bytes_per_second" : "peak_operations_per_second",
+              json_real(r->decode ? m->read_bytes : m->operations));
     bench_set(obj, "share_of_limit", json_real(share_of_limit(r, m)));
 }
 

@@ -601,8 +601,9 @@ tt_hub_verdict tt_hub_request_judge(tt_hub_request *r, CURL *easy, CURLcode code
     case 206:
         /* An empty body never came by `wanted`. */
         if (r->end != 0 && (!r->checked || r->got != r->end - r->begin)) {
-            if (!r->checked && status == 200)
-                return judge_transport((r->unranged = true, r), CURLE_OK, err);
+            r->unranged = !r->checked && status == 200;
+            if (r->unranged)
+                return judge_transport(r, CURLE_OK, err);
             return again(r, err, "the answer ends too early");
         }
         if (r->end == 0 && r->response.length != TT_HUB_UNKNOWN && r->got != r->response.length)

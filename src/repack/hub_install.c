@@ -445,20 +445,21 @@ static bool go_on(void *ctx, uint64_t came)
            w->ev->progress(w->ev->ctx, w->before + came, w->seg.source_bytes);
 }
 
-static tt_status fetch_loop(work *w, const size_t *todo, size_t n, tt_hub_fetch *f, tt_error *err)
+static tt_status fetch_loop(work *w, const size_t *missing, size_t n, tt_hub_fetch *f,
+                            tt_error *err)
 {
     tt_sha256 *sha = NULL;
     uint64_t done = w->before, synced = 0, looked = 0;
     tt_status st;
     TT_TRY(tt_sha256_create(&sha, err));
     for (size_t i = 0; i < n; i++) {
-        const tt_source_range *r = &w->seg.ranges[todo[i]];
+        const tt_source_range *r = &w->seg.ranges[missing[i]];
         const unsigned char *bytes = NULL;
         uint64_t size = r->end - r->begin;
         TT_GOTO(tt_hub_fetch_next(f, go_on, w, &bytes, err), out);
         TT_GOTO(follow_shard(w, r, bytes, err), out);
-        TT_GOTO(convert_range(w, todo[i], bytes, sha, err), out);
-        if (todo[i] + 1 == w->seg.n_ranges || w->seg.ranges[todo[i] + 1].shard != r->shard)
+        TT_GOTO(convert_range(w, missing[i], bytes, sha, err), out);
+        if (missing[i] + 1 == w->seg.n_ranges || w->seg.ranges[missing[i] + 1].shard != r->shard)
             TT_GOTO(judge_shard(w, r, err), out);
         done += size;
         synced += size;
@@ -481,18 +482,18 @@ out:
 
 static tt_status fetch_ranges(work *w, tt_error *err)
 {
-    size_t *todo = calloc(w->seg.n_ranges, sizeof *todo), n = 0;
+    size_t *missing = calloc(w->seg.n_ranges, sizeof *missing), n = 0;
     tt_hub_part *parts = calloc(w->seg.n_ranges, sizeof *parts);
     tt_hub_fetch *f = NULL;
     tt_status st = TT_OK;
-    if (todo == NULL || parts == NULL)
+    if (missing == NULL || parts == NULL)
         st = tt_fail(err, TT_ERR_NOMEM, "out of memory for %zu ranges", w->seg.n_ranges);
     for (size_t i = 0; st == TT_OK && i < w->seg.n_ranges; i++) {
         const tt_source_range *r = &w->seg.ranges[i];
         if (w->state.ranges[i][0] != '\0')
             continue;
         parts[n] = (tt_hub_part){shard_file(w, r->shard), r->begin, r->end};
-        todo[n++] = i;
+        missing[n++] = i;
     }
     if (st == TT_OK && n > 0) {
         tt_note(w->ev, TT_NOTE_STAGE, "downloading");
@@ -500,11 +501,11 @@ static tt_status fetch_ranges(work *w, tt_error *err)
         if (st == TT_OK)
             st = tt_hub_fetch_start(w->hub, parts, n, w->o->window, &f, err);
         if (st == TT_OK)
-            st = fetch_loop(w, todo, n, f, err);
+            st = fetch_loop(w, missing, n, f, err);
         tt_hub_fetch_close(&f);
         tt_sha256_close(&w->sha);
     }
-    free(todo);
+    free(missing);
     free(parts);
     return st;
 }

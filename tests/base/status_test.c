@@ -86,6 +86,9 @@ static void system_errors_become_statuses(void **state)
         assert_memory_equal(err.message, "cannot read f: ", 15);
         assert_string_equal(err.message + 15, strerror(cases[i].number));
     }
+    tt_error err;
+    (void)tt_fail_errno(&err, EMFILE, "f", "cannot open f");
+    assert_non_null(strstr(err.message, "ulimit -n"));
 }
 
 static void context_goes_in_front(void **state)

@@ -218,6 +218,9 @@ for r in runs:
     assert abs(r["share_of_limit"] / share - 1) < 1e-9 and 0 < share < 1, r
 assert len(runs) == 2' || fail "prefill --ceilings"
 expect_out '% of what the peak of arithmetic allows'
+run "$bench" prefill --model "$install" --backend ref --tokens 20 --repeat 1 --ceilings
+expect_rc 1
+expect_err "level ref has no peak of arithmetic"
 touched() { # fill of the context, tokens: bytes of a token
     run "$bench" decode --model "$install" --fill-context "$1" --tokens "$2" --repeat 1 --ceilings --json
     expect_rc 0

@@ -309,7 +309,10 @@ long=$(printf 'Once upon a time there was a fox. %.0s' {1..300})
 "$cli" --model "$model" --backend ref --threads 1 --prefill-chunk 64 --raw --prompt "$long" --warm off --json \
     >"$TMPDIR/text" 2>"$TMPDIR/err" &
 pid=$!
-until [ "$(awk '{ print $14 }' /proc/$pid/stat)" -gt 100 ]; do sleep 0.02; done
+until [ "$(awk '{ print $14 }' /proc/$pid/stat)" -gt 100 ]; do
+    kill -0 $pid 2>/dev/null || fail "it ended before its prompt was read"
+    sleep 0.02
+done
 kill -INT $pid
 wait $pid
 expect_same "$?" 130

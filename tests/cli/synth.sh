@@ -29,6 +29,11 @@ expect_same "$(json 'o["model_id"], o["form"], o["bytes"] > 1e7, o["peak_rss"] <
     "('synth/tiny', 'install', True, True)"
 run "$repack" --verify-install --input-gturbo "$tiny" --quiet
 expect_rc 0
+run "$bench" synth --preset tiny-dense --output "$dir/dense" --quiet
+expect_rc 0
+run "$repack" --verify-install --input-gturbo "$dir/dense" --quiet
+expect_rc 0
+rm -r "$dir/dense"
 run "$bench" synth --preset tiny --output "$tiny"
 expect_rc 1
 expect_err --overwrite

@@ -172,23 +172,13 @@ static void events_end_with(const char *last)
     assert_string_equal(seen, last);
 }
 
-static void gate(void *ctx, const test_hub_request *r, test_hub_answer *a)
-{
-    if (r->file[0] == '\0')
-        return;
-    a->status = 403;
-    a->text = "";
-    a->location[0] = '\0';
-    strcpy(a->headers, "X-Error-Code: GatedRepo\r\n");
-}
-
 static void events(void **state)
 {
     assert_int_equal(RUN("--repo", REPO, "--output", target, "--json"), 0);
     has(out, "\"event\":\"progress\"");
     events_end_with("done");
     assert_string_equal(err, "");
-    test_hub_set_fault(hub, gate, NULL);
+    test_hub_set_fault(hub, test_hub_gate, NULL);
     assert_int_equal(RUN("--repo", REPO, "--output", target, "--overwrite", "--json"), 1);
     events_end_with("failed");
     has(err, "accept its terms");

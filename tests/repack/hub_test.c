@@ -341,16 +341,6 @@ typedef struct end {
     void (*fault)(void *ctx, const test_hub_request *r, test_hub_answer *a);
 } end;
 
-static void gated(void *ctx, const test_hub_request *r, test_hub_answer *a)
-{
-    if (r->file[0] == '\0')
-        return;
-    a->status = 403;
-    a->text = "";
-    a->location[0] = '\0';
-    strcpy(a->headers, "X-Error-Code: GatedRepo\r\n");
-}
-
 /* The description of the repository is said to be on another host, which does not give it. */
 static void elsewhere(const test_hub_request *r, test_hub_answer *a, int status)
 {
@@ -438,7 +428,7 @@ static void spoils(void *ctx, const test_hub_request *r, test_hub_answer *a)
 static void faults_that_end_it_leave_what_can_be_continued(void **state)
 {
     static const end ends[] = {
-        {"gated", "accept its terms", TT_ERR_STATE, false, gated},
+        {"gated", "accept its terms", TT_ERR_STATE, false, test_hub_gate},
         {"refused elsewhere", "refuses", TT_ERR_STATE, false, refused_elsewhere},
         {"missing elsewhere", "has no repository", TT_ERR_NOT_FOUND, false, missing_elsewhere},
         {"no ranges", "does not serve parts", TT_ERR_UNSUPPORTED, false, no_ranges},

@@ -59,12 +59,14 @@ static void a_sound_install_gets_its_receipt(void **state)
     tt_repack_events ev = mini_events(&notes);
     mini_remove(path, TT_RECEIPT_NAME);
     mini_spew(path, "notes.txt", "x", 1);
+    mini_spew(path, TT_HEAT_NAME, "x", 1); /* a program's, and no stranger */
     mini_spew(path, "packed_experts/layer_09.bin", "x", 1);
     assert_int_equal(tt_verify_run(path, true, 0, &ev, &r, &err), TT_OK);
     assert_int_equal(r.experts, MINI_EXPERTS * (MINI_LAYERS + 1));
     assert_int_equal(r.unlisted, 2);
     assert_non_null(strstr(notes.text, "warning: notes.txt does not belong"));
     assert_non_null(strstr(notes.text, "warning: packed_experts/layer_09.bin"));
+    assert_null(strstr(notes.text, TT_HEAT_NAME));
     tt_install *in = NULL;
     assert_int_equal(tt_install_open(path, 0, NULL, NULL, &in, &err), TT_OK);
     assert_true(tt_install_has_receipt(in));

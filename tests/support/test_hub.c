@@ -482,3 +482,13 @@ void test_hub_stop(test_hub **hub)
     free(h);
     *hub = NULL;
 }
+
+void test_hub_gate(void *ctx, const test_hub_request *r, test_hub_answer *a)
+{
+    if (r->file[0] == '\0')
+        return;
+    a->status = 403;
+    a->text = "";
+    a->location[0] = '\0';
+    strcpy(a->headers, "X-Error-Code: GatedRepo\r\n");
+}

@@ -44,6 +44,8 @@ typedef void (*test_hub_fault)(void *ctx, const test_hub_request *r, test_hub_an
 test_hub *test_hub_start(const char *dir, const char *repository);
 /* Another commit than TEST_HUB_COMMIT, 40 digits; before anything is asked. */
 void test_hub_set_commit(test_hub *h, const char *commit);
+/* A fault: files are given only to those who accepted the terms, and nobody did. */
+void test_hub_gate(void *ctx, const test_hub_request *r, test_hub_answer *a);
 /* Called with the hub's lock held. */
 void test_hub_set_fault(test_hub *h, test_hub_fault fault, void *ctx);
 const char *test_hub_url(const test_hub *h);         /* "http://127.0.0.1:PORT" */
