@@ -2,9 +2,11 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/buf.h"
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/stop.h"
+#include "format/install_layout.h"
 #include "repack/against.h"
 #include "repack/export.h"
 #include "repack/hub_install.h"
@@ -137,13 +139,16 @@ static int hub_install(const repack_options *o)
     tt_error err = {0};
     if (repack_hub_install(o, &err) == TT_OK)
         return 0;
-    char kept[600] = "nothing was changed", partial[TT_MAX_PATH];
+    char partial[TT_MAX_PATH];
+    tt_buf kept;
     snprintf(partial, sizeof partial, "%s.partial", o->output);
     bool there = tt_dir_exists(partial);
-    if (there)
-        snprintf(kept, sizeof kept, "continue it with: TinyTitanRepack --resume --output %s",
-                 o->output);
-    int rc = failed_keeping("installation", &err, kept);
+    tt_buf_init(&kept, 8 * (size_t)TT_MAX_PATH);
+    tt_buf_puts(&kept, "continue it with: TinyTitanRepack --resume --output ");
+    tt_shell_quote(&kept, o->output);
+    int rc = failed_keeping("installation", &err,
+                            there && kept.failed == TT_OK ? kept.data : "nothing was changed");
+    tt_buf_free(&kept);
     if (there && err.status != TT_ERR_ABORTED && strstr(err.message, "--discard-partial") == NULL)
         fprintf(stderr,
                 "  what has come stays in %s: continue with --resume, or remove it with "

@@ -35,8 +35,8 @@ static int setup(void **state)
     const char *build = getenv("BUILD");
     tempdir_make(dir);
     snprintf(program, sizeof program, "%s/bin/TinyTitanRepack", build != NULL ? build : "build");
-    snprintf(target, sizeof target, "%s/t.gturbo", dir);
-    snprintf(partial, sizeof partial, "%s/t.gturbo.partial", dir);
+    snprintf(target, sizeof target, "%s/a t.gturbo", dir);
+    snprintf(partial, sizeof partial, "%s/a t.gturbo.partial", dir);
     if (access(program, X_OK) != 0)
         fail_msg("%s is not there: run make", program);
     hub = test_hub_start("models/tales", REPO);
@@ -203,7 +203,7 @@ static void stopped_and_continued(void **state)
     test_hub_set_fault(hub, NULL, NULL);
     bool begun = tt_dir_exists(partial);
     if (begun) {
-        has(err, "--resume");
+        has(err, "continue it with: TinyTitanRepack --resume --output '"); /* for a shell: a space */
         assert_int_equal(RUN("--repo", REPO, "--output", target), 1);
         has(err, "--resume");
         assert_int_equal(RUN("--resume", "--output", target), 0);

@@ -10,6 +10,7 @@
 #define TT_BACKEND_DOT_AVX2_H
 
 #include <stdbool.h>
+#include <stddef.h>
 
 #include "backend/cpu/vec_avx2.h"
 

@@ -11,6 +11,7 @@
 #define TT_BACKEND_DOT_AVX512_H
 
 #include <stdbool.h>
+#include <stddef.h>
 
 #include "backend/cpu/vec_avx512.h"
 

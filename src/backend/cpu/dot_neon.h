@@ -12,6 +12,8 @@
 #define TT_BACKEND_DOT_NEON_H
 
 #include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 
 #include "backend/cpu/vec_neon.h"
 
