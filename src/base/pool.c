@@ -30,11 +30,19 @@
 
 #define STACK_BYTES (1u << 20) /* kernels keep some tens of KiB there */
 
-/* The job that took a part last. Every job takes every part once, so a part is free for job j
- * exactly when j - 1 stands here, and a worker that comes too late finds nothing. */
-typedef struct part {
-    _Alignas(64) _Atomic uint32_t claimed;
-} part;
+/* A thread's share of a job is cut, so that another one that is done can take what is left of it: a
+ * core that answers the disk, or that the host took away, holds up the rest by one part at most.
+ * The job that took a part last stands here. Every job takes every part once, so a part is free for
+ * job j exactly when it says j - 1, and a worker that comes too late finds nothing. */
+enum { PARTS = 4 };
+
+typedef struct share {
+    _Alignas(64) _Atomic uint32_t claimed[PARTS];
+} share;
+
+/* Whose shares a worker looks at when its own is done: with hundreds of threads, a few are enough
+ * to even things out, and all of them would cost more than they save. */
+#define NEIGHBOURS 16u
 
 typedef struct worker {
     struct tt_pool *pool;
@@ -43,9 +51,9 @@ typedef struct worker {
 } worker;
 
 struct tt_pool {
-    unsigned threads; /* and parts of a job */
+    unsigned threads; /* and shares of a job */
     worker *workers;  /* threads - 1 of them, index from 1 */
-    part *parts;
+    share *shares;
     unsigned started;
     tt_pool_fn fn;
     void *ctx;
@@ -67,22 +75,37 @@ static void futex_wake(_Atomic uint32_t *word, int count)
     syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, count, NULL, NULL, 0);
 }
 
-/* Takes part `index` of `job` and does it as worker `as`; false when it is taken already. */
-static bool take_part(tt_pool *p, uint32_t job, unsigned index, unsigned as)
+/* Does part `k` of share `index` of `job` as worker `as`; false when it is taken already. */
+static bool take_part(tt_pool *p, uint32_t job, unsigned index, unsigned k, unsigned as)
 {
+    _Atomic uint32_t *claimed = &p->shares[index].claimed[k];
     uint32_t before = job - 1;
-    if (!atomic_compare_exchange_strong(&p->parts[index].claimed, &before, job))
+    if (atomic_load_explicit(claimed, memory_order_relaxed) != before ||
+        !atomic_compare_exchange_strong(claimed, &before, job))
         return false;
-    size_t blocks = (p->n + p->grain - 1) / p->grain;
-    size_t begin = blocks * index / p->threads * p->grain,
-           end = blocks * (index + 1) / p->threads * p->grain;
+    size_t blocks = (p->n + p->grain - 1) / p->grain, parts = (size_t)p->threads * PARTS,
+           at = (size_t)index * PARTS + k;
+    size_t begin = blocks * at / parts * p->grain, end = blocks * (at + 1) / parts * p->grain;
     if (end > p->n)
         end = p->n;
     if (begin < end)
         p->fn(p->ctx, begin, end, as);
-    if (atomic_fetch_sub(&p->pending, 1) == 1 && atomic_load(&p->waiting))
-        futex_wake(&p->pending, 1);
     return true;
+}
+
+/* The worker's own share from its beginning, then what is left of the shares of `others`, from
+ * their ends. */
+static void take_parts(tt_pool *p, uint32_t job, unsigned as, unsigned others)
+{
+    uint32_t done = 0;
+    for (unsigned k = 0; k < PARTS; k++)
+        done += take_part(p, job, as, k, as);
+    for (unsigned i = 1; i <= others; i++)
+        for (unsigned k = PARTS; k-- > 0;)
+            done += take_part(p, job, (as + i) % p->threads, k, as);
+    /* Nothing of the job is touched after this. */
+    if (done > 0 && atomic_fetch_sub(&p->pending, done) == done && atomic_load(&p->waiting))
+        futex_wake(&p->pending, 1);
 }
 
 /* Waits, awake, until *word leaves `seen`; false when that took too long. */
@@ -123,7 +146,7 @@ static void *worker_main(void *arg)
         job = next_job(p, job);
         if (atomic_load_explicit(&p->stop, memory_order_acquire))
             return NULL;
-        (void)take_part(p, job, w->index, w->index);
+        take_parts(p, job, w->index, p->threads - 1 < NEIGHBOURS ? p->threads - 1 : NEIGHBOURS);
     }
 }
 
@@ -153,16 +176,17 @@ tt_status tt_pool_create(unsigned threads, tt_pool **out, tt_error *err)
                        TT_MAX_THREADS);
     tt_pool *p = aligned_alloc(_Alignof(tt_pool), sizeof *p);
     worker *workers = calloc(threads, sizeof *workers);
-    part *parts = aligned_alloc(_Alignof(part), threads * sizeof *parts);
-    if (p == NULL || workers == NULL || parts == NULL) {
+    share *shares = aligned_alloc(_Alignof(share), threads * sizeof *shares);
+    if (p == NULL || workers == NULL || shares == NULL) {
         free(p);
         free(workers);
-        free(parts);
+        free(shares);
         return tt_fail(err, TT_ERR_NOMEM, "out of memory for %u threads", threads);
     }
-    *p = (tt_pool){.threads = threads, .workers = workers, .parts = parts};
+    *p = (tt_pool){.threads = threads, .workers = workers, .shares = shares};
     for (unsigned i = 0; i < threads; i++)
-        atomic_init(&parts[i].claimed, 0);
+        for (unsigned k = 0; k < PARTS; k++)
+            atomic_init(&shares[i].claimed[k], 0);
     int rc = start_workers(p);
     if (rc != 0) {
         unsigned failed = p->started + 2;
@@ -184,7 +208,7 @@ void tt_pool_close(tt_pool **pool)
     for (unsigned i = 0; i < p->started; i++)
         pthread_join(p->workers[i].thread, NULL);
     free(p->workers);
-    free(p->parts);
+    free(p->shares);
     free(p);
     *pool = NULL;
 }
@@ -219,15 +243,13 @@ void tt_pool_run(tt_pool *p, size_t n, size_t grain, tt_pool_fn fn, void *ctx)
     p->ctx = ctx;
     p->n = n;
     p->grain = grain;
-    atomic_store_explicit(&p->pending, p->threads, memory_order_relaxed);
+    atomic_store_explicit(&p->pending, p->threads * PARTS, memory_order_relaxed);
     uint32_t job = atomic_load_explicit(&p->epoch, memory_order_relaxed) + 1;
     atomic_store(&p->epoch, job);
     if (atomic_load(&p->sleepers) > 0)
         futex_wake(&p->epoch, (int)p->threads);
-    /* The caller's own part, then those whose workers have not come: on a busy machine a worker
-     * that waits for a core must not hold up the rest. */
-    for (unsigned i = 0; i < p->threads; i++)
-        (void)take_part(p, job, i, 0);
+    /* All shares: on a busy machine a worker that waits for a core must not hold up the rest. */
+    take_parts(p, job, 0, p->threads - 1);
     wait_for_parts(p);
 }
 

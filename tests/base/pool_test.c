@@ -6,8 +6,10 @@
 #include <stdint.h>
 
 #include <cmocka.h>
+#include <stdatomic.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/pool.h"
 
 #define N 1000
@@ -114,6 +116,40 @@ static void sleepers_are_woken(void **state)
     assert_true(s.by_worker[0] < 64 * JOBS);
 }
 
+typedef struct held {
+    _Atomic uint32_t others; /* items done, but for the first */
+    bool gave_up;
+} held;
+
+/* The first item is done when all others are, or never. */
+static void hold_the_first(void *ctx, size_t begin, size_t end, unsigned worker)
+{
+    held *h = ctx;
+    double until = tt_now() + 60;
+    if (begin > 0) {
+        atomic_fetch_add(&h->others, (uint32_t)(end - begin));
+        return;
+    }
+    while (atomic_load(&h->others) < 8 - 1 && !h->gave_up)
+        h->gave_up = tt_now() > until;
+}
+
+/* A thread that is held up keeps one item from being done; the others take the rest of its share.
+ */
+static void shares_are_helped_with(void **state)
+{
+    (void)state;
+    tt_pool *pool = NULL;
+    assert_int_equal(tt_pool_create(2, &pool, NULL), TT_OK);
+    for (int i = 0; i < 100; i++) {
+        held h = {.gave_up = false};
+        tt_pool_run(pool, 8, 1, hold_the_first, &h);
+        assert_false(h.gave_up);
+        assert_int_equal(h.others, 7);
+    }
+    tt_pool_close(&pool);
+}
+
 static void refuses_bad_counts(void **state)
 {
     tt_pool *pool = NULL;
@@ -127,9 +163,8 @@ static void refuses_bad_counts(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(covers_the_range_once),
-        cmocka_unit_test(late_workers_lose_nothing),
-        cmocka_unit_test(sleepers_are_woken),
+        cmocka_unit_test(covers_the_range_once), cmocka_unit_test(late_workers_lose_nothing),
+        cmocka_unit_test(sleepers_are_woken),    cmocka_unit_test(shares_are_helped_with),
         cmocka_unit_test(refuses_bad_counts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
