@@ -17,6 +17,7 @@
 #define STREAMS    4u
 #define AHEAD      256u /* words: 2 KiB */
 #define SECONDS    0.1
+#define OLD        86400 /* seconds until a record is made again */
 
 /* ---- measuring ---- */
 
@@ -123,6 +124,13 @@ static bool look_up(const tt_memory_rate_options *o, const char *processor, tt_m
     return found;
 }
 
+/* What was measured beside other work should not be believed for good. */
+static bool is_old(const tt_memory_rate *m)
+{
+    int64_t age = (int64_t)time(NULL) - m->time;
+    return age < 0 || age > OLD;
+}
+
 static void keep(const tt_memory_rate_options *o, const char *processor, const tt_memory_rate *m)
 {
     json_t *list = tt_rates_load(o->file, LIST);
@@ -146,11 +154,13 @@ tt_status tt_memory_rate_get(const tt_memory_rate_options *o, tt_memory_rate *ou
         return tt_fail(err, TT_ERR_INVALID, "memory rate of %u threads, must be 1 to %u",
                        o->threads, TT_MAX_THREADS);
     name_processor(processor);
-    if (o->file != NULL && look_up(o, processor, &m)) {
+    bool may = !o->look_up && bytes >= TT_MEMORY_RATE_LEAST;
+    if (o->file != NULL && look_up(o, processor, &m) && !(may && is_old(&m))) {
         *out = m;
         return TT_OK;
     }
-    if (!o->look_up && bytes >= TT_MEMORY_RATE_LEAST) {
+    m = (tt_memory_rate){0};
+    if (may) {
         TT_TRY(measure(o, bytes, &m.rate, err));
         m.time = (int64_t)time(NULL);
         if (o->file != NULL)

@@ -3,9 +3,9 @@
  * Owns:      the measurement, and the record of it by processor and threads.
  * Not here:  what is reckoned from it (model/forecast.h).
  * Laws:      (1) bounded in memory and time, the first touch left out;  (2) a record says so and
- *            when it was made;  (3) a file that cannot be read or written costs a measurement and
- *            nothing else;  (4) for estimates: the best of several passes of plain loads, not a
- *            benchmark.
+ *            when it was made, and is made again after a day;  (3) a file that cannot be read or
+ *            written costs a measurement and nothing else;  (4) for estimates: the best of several
+ *            passes of plain loads, not a benchmark.
  * Threads:   one at a time.
  */
 #ifndef TT_BASE_MEMORY_RATE_H

@@ -99,9 +99,9 @@ static tt_status mirror_path(const char *path, const char *dir, char out[TT_MAX_
     TT_TRY(tt_path_join(deeper, dir, folder, err));
     if (!tt_file_exists(deeper))
         return tt_fail_at(err, TT_ERR_NOT_FOUND, out, -1,
-                          "the expert mirror %s has no %s: copy the expert files there, or leave "
-                          "the mirror out",
-                          dir, name);
+                          "the expert mirror %s has no file %s and no file %s: copy the expert "
+                          "files there, or leave the mirror out",
+                          dir, name, folder);
     memcpy(out, deeper, sizeof deeper);
     return TT_OK;
 }

@@ -8,6 +8,7 @@
 #include <cmocka.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #include "../support/tempdir.h"
 #include "base/file.h"
@@ -66,6 +67,28 @@ static void other_processors_are_not_ours(void **state)
     assert_false(get(&o).cached);
 }
 
+/* A rate that was taken while the machine was busy goes after a day; until it can be measured again
+ * it is better than none. */
+static void old_records_are_made_again(void **state)
+{
+    static const int64_t ages[] = {2 * 86400, -86400,
+                                   3600}; /* the second: a clock that was wrong */
+    tt_memory_rate_options o = options(1), ask = options(1);
+    snprintf(file, sizeof file, "%s/old.json", dir);
+    ask.look_up = true;
+    (void)get(&o);
+    for (size_t i = 0; i < sizeof ages / sizeof *ages; i++) {
+        json_t *list = tt_rates_load(file, "memory");
+        int64_t then = (int64_t)time(NULL) - ages[i];
+        json_object_set_new(json_array_get(list, 0), "time", json_integer(then));
+        assert_int_equal(tt_rates_save(file, "memory", list, NULL), TT_OK);
+        assert_int_equal(get(&ask).time, then);
+        tt_memory_rate m = get(&o);
+        assert_int_equal(m.cached, i == 2);
+        assert_int_equal(m.time == then, i == 2);
+    }
+}
+
 static void what_is_not_known_is_zero(void **state)
 {
     tt_memory_rate_options o = options(1);
@@ -119,6 +142,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_rate_is_kept_by_threads),
         cmocka_unit_test(other_processors_are_not_ours),
+        cmocka_unit_test(old_records_are_made_again),
         cmocka_unit_test(what_is_not_known_is_zero),
         cmocka_unit_test(no_place_to_keep_it),
     };

@@ -270,6 +270,14 @@ static void a_mirror_that_differs_is_refused_by_name(void **state)
     assert_string_equal(err.file, path[1]);
     assert_int_equal(symlink(f->path[1], path[1]), 0);
     assert_int_equal(tt_reader_open(paths, LAWS_FILES, &o, &r, &err), TT_ERR_INVALID);
+    /* a pipe is no file, and is not waited for; both places that were looked at are named */
+    assert_int_equal(remove(path[1]), 0);
+    assert_int_equal(mkfifo(path[1], 0600), 0);
+    assert_int_equal(tt_reader_open(paths, LAWS_FILES, &o, &r, &err), TT_ERR_NOT_FOUND);
+    const char *name = strrchr(f->path[1], '/'), *folder = strrchr(f->dir, '/');
+    char deeper[700];
+    snprintf(deeper, sizeof deeper, "no file %s%s:", folder + 1, name);
+    assert_non_null(strstr(err.message, deeper));
     o.mirror_dir = f->dir;
     assert_int_equal(tt_reader_open(paths, LAWS_FILES, &o, &r, &err), TT_ERR_INVALID);
     assert_non_null(strstr(err.message, "very file"));
