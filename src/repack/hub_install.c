@@ -228,11 +228,13 @@ static tt_status fetch_sides(work *w, tt_error *err)
         return tt_fail(err, TT_ERR_NOMEM, "out of memory for %u shards", n);
     for (uint32_t i = 0; i < n; i++)
         files[i] = shard_file(w, i);
-    tt_status st = tt_hub_sides_find(&w->plan, &w->sides, err);
+    /* Where ranges are small, as in tests, so are the gaps between what is read at once. */
+    tt_status st = tt_hub_sides_find(&w->plan, w->state.range_bytes / 256, &w->sides, err);
     if (st == TT_OK)
         st = tt_hub_sides_fetch(&w->sides, w->hub, files, w->source.dir, &w->state, w->journal,
                                 w->ev, err);
     free(files);
+    w->hr->first_bytes = w->sides.total;
     return st;
 }
 
@@ -570,7 +572,6 @@ static tt_status finish(work *w, tt_repack_report *r, tt_error *err)
     char dir[TT_MAX_PATH];
     TT_TRY(tt_journal_sync(w->journal, err));
     TT_TRY(sync_payload(w, err));
-    TT_TRY(tt_repack_plan_judge(&w->plan, w->target.partial, w->snap.config_path, w->ev, err));
     TT_TRY(hash_payload(w, err));
     w->a.ev = &quiet; /* what is left is small */
     if (tt_arch_is_moe(&w->plan.arch)) {
@@ -595,11 +596,12 @@ static tt_status install(work *w, tt_repack_report *r, tt_error *err)
     TT_TRY(settle_plan(w, err));
     TT_TRY(remove_later_files(w, err));
     TT_TRY(tt_target_space(&w->target, disk_need(w), err));
+    TT_TRY(fetch_sides(w, err));
+    TT_TRY(tt_repack_plan_judge(&w->plan, w->snap.st, w->snap.config_path, w->ev, err));
     TT_TRY(tt_converter_create(w->snap.st, threads, w->o->repack.chunk_values, &w->conv, err));
     TT_TRY(tt_segment_bytes_init(&w->seg, &w->bytes, err));
     TT_TRY(open_payload(w, err));
     TT_TRY(trust_what_stands(w, err));
-    TT_TRY(fetch_sides(w, err));
     TT_TRY(fetch_ranges(w, err));
     return finish(w, r, err);
 }

@@ -33,6 +33,7 @@ typedef struct tt_hub_report {
     size_t ranges, kept;       /* of the plan; of an earlier attempt */
     uint32_t shards, verified; /* verified: read in order and equal to the hub's SHA-256 */
     uint64_t source_bytes;     /* that the ranges have */
+    uint64_t first_bytes;      /* of small tensors that are read before; ranges have them too */
     bool finished_before;      /* nothing was left to do */
 } tt_hub_report;
 
