@@ -360,6 +360,7 @@ tt_status tt_hub_request_begin(tt_hub_request *r, CURL *easy, tt_error *err)
     if (r->hops == 0)
         tt_hub_response_init(&r->response);
     r->got_before = r->got;
+    r->began = tt_now();
     r->too_long = r->wrong_range = r->unranged = r->checked = r->no_memory = false;
     r->curl_error[0] = '\0';
     curl_easy_reset(easy);
@@ -590,10 +591,20 @@ static tt_hub_verdict judge_transport(tt_hub_request *r, CURLcode code, tt_error
     }
 }
 
+static void note_rate(tt_hub *h, const tt_hub_request *r)
+{
+    uint64_t came = r->got - r->got_before;
+    if (came < RATE_BYTES || came <= h->longest)
+        return;
+    h->longest = came;
+    h->rate = (double)came / (tt_now() - r->began + 1e-9);
+}
+
 tt_hub_verdict tt_hub_request_judge(tt_hub_request *r, CURL *easy, CURLcode code, tt_error *err)
 {
     int status = r->response.status;
     char why[64];
+    note_rate(r->hub, r);
     if (code != CURLE_OK)
         return judge_transport(r, code, err);
     switch (status) {
@@ -674,13 +685,7 @@ static tt_status perform(tt_hub *h, tt_hub_request *r, tt_error *err)
         curl_easy_setopt(h->easy, CURLOPT_NOPROGRESS, 0L);
         curl_easy_setopt(h->easy, CURLOPT_XFERINFOFUNCTION, on_progress);
         curl_easy_setopt(h->easy, CURLOPT_XFERINFODATA, r);
-        double from = tt_now();
         CURLcode code = curl_easy_perform(h->easy);
-        uint64_t came = r->got - r->got_before;
-        if (came >= RATE_BYTES && came > h->longest) {
-            h->longest = came;
-            h->rate = (double)came / (tt_now() - from + 1e-9);
-        }
         v = tt_hub_request_judge(r, h->easy, code, err);
         if (v == TT_HUB_AGAIN || v == TT_HUB_PUSHED_BACK)
             TT_TRY(pause_for(h, r->wait_ms, err));
@@ -706,14 +711,4 @@ tt_status tt_hub_get(tt_hub *h, tt_hub_file *file, const char *path, size_t max,
     *bytes = r.bytes;
     *len = (size_t)r.got;
     return TT_OK;
-}
-
-tt_status tt_hub_get_range(tt_hub *h, tt_hub_file *file, uint64_t begin, uint64_t end, void *bytes,
-                           tt_error *err)
-{
-    tt_hub_request r;
-    tt_hub_request_init(&r, h, file, begin, end, bytes);
-    tt_status st = perform(h, &r, err);
-    tt_hub_request_free(&r);
-    return st;
 }

@@ -57,6 +57,7 @@ typedef struct tt_hub_request {
     char curl_error[CURL_ERROR_SIZE];
     unsigned hops, fruitless, pushed_back;
     uint64_t got_before; /* bytes when this attempt began */
+    double began;
     bool cached_url, too_long, wrong_range, no_memory, unranged, checked;
     uint64_t wait_ms; /* before the next attempt */
 } tt_hub_request;
@@ -84,9 +85,6 @@ const char *tt_hub_repository(const tt_hub *hub);
 /* A whole file of at most `max` bytes, or an absolute path of the endpoint; allocated. */
 TT_MUST_CHECK tt_status tt_hub_get(tt_hub *hub, tt_hub_file *file, const char *path, size_t max,
                                    unsigned char **bytes, size_t *len, tt_error *err);
-/* Bytes [begin, end) of a file. */
-TT_MUST_CHECK tt_status tt_hub_get_range(tt_hub *hub, tt_hub_file *file, uint64_t begin,
-                                         uint64_t end, void *bytes, tt_error *err);
 /* Bytes received so far, of all kinds. */
 uint64_t tt_hub_received(const tt_hub *hub);
 

@@ -305,3 +305,29 @@ void tt_hub_fetch_close(tt_hub_fetch **fetch)
     free(f);
     *fetch = NULL;
 }
+
+static bool may_go_on(void *ctx, uint64_t came)
+{
+    const tt_repack_events *ev = ctx;
+    return ev == NULL || ev->progress == NULL || ev->progress(ev->ctx, 0, 0);
+}
+
+tt_status
+tt_hub_fetch_all(tt_hub *hub, const tt_hub_part *parts, size_t n, const tt_repack_events *ev,
+                 tt_status (*take)(void *ctx, size_t i, const unsigned char *bytes, tt_error *err),
+                 void *ctx, tt_error *err)
+{
+    tt_hub_fetch *f = NULL;
+    if (n == 0)
+        return TT_OK;
+    TT_TRY(tt_hub_fetch_start(hub, parts, n, 0, &f, err));
+    tt_status st = TT_OK;
+    for (size_t i = 0; i < n && st == TT_OK; i++) {
+        const unsigned char *bytes = NULL;
+        st = tt_hub_fetch_next(f, may_go_on, (void *)ev, &bytes, err);
+        if (st == TT_OK)
+            st = take(ctx, i, bytes, err);
+    }
+    tt_hub_fetch_close(&f);
+    return st;
+}

@@ -31,4 +31,10 @@ TT_MUST_CHECK tt_status tt_hub_fetch_next(tt_hub_fetch *f, bool (*go_on)(void *c
 /* Stops asking and waits for the thread. */
 void tt_hub_fetch_close(tt_hub_fetch **f);
 
+/* Fetches all parts and hands each to `take` in order. For what is small: progress has no count. */
+TT_MUST_CHECK tt_status
+tt_hub_fetch_all(tt_hub *hub, const tt_hub_part *parts, size_t n, const tt_repack_events *ev,
+                 tt_status (*take)(void *ctx, size_t i, const unsigned char *bytes, tt_error *err),
+                 void *ctx, tt_error *err);
+
 #endif

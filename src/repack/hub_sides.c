@@ -116,29 +116,23 @@ static bool read_kept(tt_hub_sides *s, const char *path, const tt_hub_state *sta
     return same;
 }
 
-static bool go_on(void *ctx, uint64_t came)
+static tt_status take(void *ctx, size_t i, const unsigned char *bytes, tt_error *err)
 {
-    const tt_repack_events *ev = ctx;
-    return ev == NULL || ev->progress == NULL || ev->progress(ev->ctx, 0, 0);
+    const tt_hub_sides *s = ctx;
+    const tt_hub_side *t = &s->items[i];
+    memcpy(s->bytes + t->at, bytes, t->end - t->begin);
+    return TT_OK;
 }
 
 static tt_status fetch(tt_hub_sides *s, tt_hub *hub, tt_hub_file *const *files,
                        const tt_repack_events *ev, tt_error *err)
 {
     tt_hub_part *parts = calloc(s->count, sizeof *parts);
-    tt_hub_fetch *f = NULL;
     if (parts == NULL)
         return tt_fail(err, TT_ERR_NOMEM, "out of memory for %zu ranges", s->count);
     for (size_t i = 0; i < s->count; i++)
         parts[i] = (tt_hub_part){files[s->items[i].shard], s->items[i].begin, s->items[i].end};
-    tt_status st = tt_hub_fetch_start(hub, parts, s->count, 0, &f, err);
-    for (size_t i = 0; i < s->count && st == TT_OK; i++) {
-        const unsigned char *bytes = NULL;
-        st = tt_hub_fetch_next(f, go_on, (void *)ev, &bytes, err);
-        if (st == TT_OK)
-            memcpy(s->bytes + s->items[i].at, bytes, s->items[i].end - s->items[i].begin);
-    }
-    tt_hub_fetch_close(&f);
+    tt_status st = tt_hub_fetch_all(hub, parts, s->count, ev, take, s, err);
     free(parts);
     return st;
 }

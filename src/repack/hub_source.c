@@ -10,6 +10,7 @@
 #include "format/le.h"
 #include "format/safetensors_parse.h"
 #include "repack/checkpoint.h"
+#include "repack/hub_fetch.h"
 
 #define INDEX_NAME  "model.safetensors.index.json"
 #define SINGLE_NAME "model.safetensors"
@@ -194,31 +195,6 @@ static tt_status fetch_small(tt_hub *hub, const char *dir, tt_hub_state *state, 
     return st;
 }
 
-static tt_status fetch_header(tt_hub *hub, const char *dir, tt_hub_state *state,
-                              tt_journal *journal, tt_hub_file *f, tt_error *err)
-{
-    unsigned char head[8], *bytes;
-    if (stands(dir, state, f))
-        return TT_OK;
-    *f->id = *f->etag = '\0';
-    f->size = 0;
-    TT_TRY(tt_hub_get_range(hub, f, 0, sizeof head, head, err));
-    uint64_t n = tt_get_u64(head);
-    if (n > TT_MAX_SAFETENSORS_HEADER || n > f->size - sizeof head || n == 0)
-        return tt_fail_at(err, TT_ERR_FORMAT, f->name, 0,
-                          "%s is not a safetensors file: its header would have %llu bytes of %llu",
-                          f->name, (unsigned long long)n, (unsigned long long)f->size);
-    if ((bytes = malloc(sizeof head + n)) == NULL)
-        return tt_fail(err, TT_ERR_NOMEM, "out of memory for a header of %llu bytes",
-                       (unsigned long long)n);
-    memcpy(bytes, head, sizeof head);
-    tt_status st = tt_hub_get_range(hub, f, sizeof head, sizeof head + n, bytes + sizeof head, err);
-    if (st == TT_OK)
-        st = keep(dir, state, journal, f, bytes, sizeof head + n, err);
-    free(bytes);
-    return st;
-}
-
 /* ---- shards ---- */
 
 static tt_status add_shard(tt_hub_source *s, const char *name, tt_error *err)
@@ -268,6 +244,72 @@ static tt_status list_shards(tt_hub_source *s, const tt_hub_state *state, tt_err
     return TT_OK;
 }
 
+/* ---- headers ---- */
+
+/* Headers that are fetched: the length in front of each, then the rest, several at once. */
+typedef struct headers {
+    const char *dir;
+    tt_hub_state *state;
+    tt_journal *journal;
+    tt_hub_part *parts;
+    unsigned char (*heads)[8];
+} headers;
+
+static tt_status take_length(void *ctx, size_t i, const unsigned char *bytes, tt_error *err)
+{
+    headers *h = ctx;
+    const tt_hub_file *f = h->parts[i].file;
+    const size_t head = sizeof h->heads[i];
+    uint64_t n = tt_get_u64(bytes);
+    if (n > TT_MAX_SAFETENSORS_HEADER || n > f->size - head || n == 0)
+        return tt_fail_at(err, TT_ERR_FORMAT, f->name, 0,
+                          "%s is not a safetensors file: its header would have %llu bytes of %llu",
+                          f->name, (unsigned long long)n, (unsigned long long)f->size);
+    memcpy(h->heads[i], bytes, head);
+    return TT_OK;
+}
+
+static tt_status take_header(void *ctx, size_t i, const unsigned char *bytes, tt_error *err)
+{
+    headers *h = ctx;
+    const size_t head = sizeof h->heads[i], n = (size_t)tt_get_u64(h->heads[i]);
+    unsigned char *whole = malloc(head + n);
+    if (whole == NULL)
+        return tt_fail(err, TT_ERR_NOMEM, "out of memory for a header of %zu bytes", n);
+    memcpy(whole, h->heads[i], head);
+    memcpy(whole + head, bytes, n);
+    tt_status st = keep(h->dir, h->state, h->journal, h->parts[i].file, whole, head + n, err);
+    free(whole);
+    return st;
+}
+
+static tt_status fetch_headers(tt_hub *hub, headers *h, const tt_repack_events *ev,
+                               tt_hub_source *s, tt_error *err)
+{
+    size_t n = 0;
+    h->parts = calloc(s->n_shards, sizeof *h->parts);
+    h->heads = calloc(s->n_shards, sizeof *h->heads);
+    if (h->parts == NULL || h->heads == NULL)
+        return tt_fail(err, TT_ERR_NOMEM, "out of memory for %u headers", s->n_shards);
+    for (uint32_t k = 0; k < s->n_shards; k++) {
+        tt_hub_file *f = &s->shards[k];
+        if (stands(h->dir, h->state, f))
+            continue;
+        f->id[0] = f->etag[0] = '\0';
+        f->size = 0;
+        h->parts[n++] = (tt_hub_part){f, 0, sizeof *h->heads};
+    }
+    if (n == 0)
+        return TT_OK;
+    tt_note(ev, TT_NOTE_STAGE, "reading the headers of %zu files", n);
+    TT_TRY(tt_hub_fetch_all(hub, h->parts, n, ev, take_length, h, err));
+    for (size_t i = 0; i < n; i++) {
+        h->parts[i].begin = sizeof *h->heads;
+        h->parts[i].end = sizeof *h->heads + tt_get_u64(h->heads[i]);
+    }
+    return tt_hub_fetch_all(hub, h->parts, n, ev, take_header, h, err);
+}
+
 static tt_status fetch_all(tt_hub *hub, tt_hub_state *state, tt_journal *journal,
                            const tt_repack_events *ev, tt_hub_source *s, tt_error *err)
 {
@@ -282,11 +324,11 @@ static tt_status fetch_all(tt_hub *hub, tt_hub_state *state, tt_journal *journal
         TT_TRY(fetch_small(hub, s->dir, state, journal, text, err));
     }
     TT_TRY(list_shards(s, state, err));
-    for (uint32_t k = 0; k < s->n_shards; k++) {
-        tt_note(ev, TT_NOTE_STAGE, "reading the header of %s", s->shards[k].name);
-        TT_TRY(fetch_header(hub, s->dir, state, journal, &s->shards[k], err));
-    }
-    return tt_journal_sync(journal, err);
+    headers h = {s->dir, state, journal, NULL, NULL};
+    tt_status st = fetch_headers(hub, &h, ev, s, err);
+    free(h.parts);
+    free(h.heads);
+    return st == TT_OK ? tt_journal_sync(journal, err) : st;
 }
 
 tt_status tt_hub_source_fetch(tt_hub *hub, const char *dir, tt_hub_state *state,

@@ -4,7 +4,8 @@
  * Owns:      which files a repository has that matter, the directory `source` that holds them.
  * Not here:  the weights (hub_install.c), the facts about what was fetched (hub_state.h).
  * Laws:      (1) what stands in the directory is believed when it has the recorded digest, and
- *            fetched again otherwise;  (2) of a shard two small ranges are fetched.
+ *            fetched again otherwise;  (2) of a shard two small ranges are fetched, of
+ *            several shards at once.
  * Threads:   one at a time.
  */
 #ifndef TT_REPACK_HUB_SOURCE_H

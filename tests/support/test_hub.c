@@ -14,6 +14,7 @@
 #include <strings.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/file.h"
@@ -48,7 +49,8 @@ struct test_hub {
     test_hub_fault fault;
     void *fault_ctx;
     conn conns[MAX_CONNS];
-    bool stop;
+    unsigned waiting, together;
+    pthread_cond_t gathered;
 };
 
 static void must(bool ok, const char *what)
@@ -208,6 +210,21 @@ static served *truth(conn *c, const test_hub_request *r, test_hub_answer *a, cha
     return f;
 }
 
+/* With the lock held. A test that never gets there fails after a while instead of hanging. */
+static void gather(test_hub *h, unsigned n)
+{
+    struct timespec until;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += 20;
+    h->waiting++;
+    if (h->waiting > h->together)
+        h->together = h->waiting;
+    pthread_cond_broadcast(&h->gathered);
+    while (h->together < n && pthread_cond_timedwait(&h->gathered, &h->lock, &until) == 0)
+        ;
+    h->waiting--;
+}
+
 static bool answer(conn *c, const test_hub_request *r)
 {
     test_hub *h = c->hub;
@@ -217,6 +234,8 @@ static bool answer(conn *c, const test_hub_request *r)
     served *f = truth(c, r, &a, text, sizeof text);
     if (h->fault != NULL)
         h->fault(h->fault_ctx, r, &a);
+    if (a.together > 0)
+        gather(h, a.together);
     pthread_mutex_unlock(&h->lock);
     if (a.drop)
         return false;
@@ -381,6 +400,7 @@ test_hub *test_hub_start(const char *dir, const char *repository)
     snprintf(h->repository, sizeof h->repository, "%s", repository);
     strcpy(h->commit, TEST_HUB_COMMIT);
     pthread_mutex_init(&h->lock, NULL);
+    pthread_cond_init(&h->gathered, NULL);
     read_dir(h);
     h->listen[0] = listen_on(h->url);
     h->listen[1] = listen_on(h->content_url);
@@ -420,6 +440,14 @@ unsigned test_hub_requests(test_hub *h)
     return n;
 }
 
+unsigned test_hub_together(test_hub *h)
+{
+    pthread_mutex_lock(&h->lock);
+    unsigned n = h->together;
+    pthread_mutex_unlock(&h->lock);
+    return n;
+}
+
 uint64_t test_hub_sent(test_hub *h)
 {
     pthread_mutex_lock(&h->lock);
@@ -451,6 +479,7 @@ void test_hub_forget(test_hub *h)
 {
     pthread_mutex_lock(&h->lock);
     h->sent = h->again = 0;
+    h->together = 0;
     for (unsigned i = 0; i < h->n_files; i++)
         if (h->files[i].sent != NULL)
             memset(h->files[i].sent, 0, h->files[i].size);
@@ -478,6 +507,7 @@ void test_hub_stop(test_hub **hub)
     }
     for (unsigned i = 0; i < h->n_files; i++)
         free(h->files[i].sent);
+    pthread_cond_destroy(&h->gathered);
     pthread_mutex_destroy(&h->lock);
     free(h);
     *hub = NULL;
