@@ -122,14 +122,22 @@ static int verify(const repack_options *o)
     repack_progress_end(&p);
     if (st != TT_OK)
         return failed("verification", &err);
-    if (o->json)
-        repack_event("done",
-                     json_pack("{s:s, s:I, s:I, s:f}", "path", r.path, "bytes", (json_int_t)r.bytes,
-                               "files", (json_int_t)r.files, "seconds", tt_now() - p.start));
-    else if (!o->quiet)
-        printf("Verified %zu files (%llu bytes), %llu experts in %.1f s\nReceipt: %s/%s\n", r.files,
-               (unsigned long long)r.bytes, (unsigned long long)r.experts, tt_now() - p.start,
-               r.path, TT_RECEIPT_NAME);
+    if (o->json) {
+        json_t *done =
+            json_pack("{s:s, s:I, s:I, s:f}", "path", r.path, "bytes", (json_int_t)r.bytes, "files",
+                      (json_int_t)r.files, "seconds", tt_now() - p.start);
+        if (r.origin.hub)
+            json_object_set_new(done, "source", repack_origin_json(&r.origin));
+        repack_event("done", done);
+    } else if (!o->quiet) {
+        char origin[512];
+        tt_origin_tell(&r.origin, origin, sizeof origin);
+        printf("Verified %zu files (%llu bytes), %llu experts in %.1f s\n", r.files,
+               (unsigned long long)r.bytes, (unsigned long long)r.experts, tt_now() - p.start);
+        if (origin[0] != '\0')
+            printf("Source: %s\n", origin);
+        printf("Receipt: %s/%s\n", r.path, TT_RECEIPT_NAME);
+    }
     return 0;
 }
 

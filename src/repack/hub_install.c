@@ -19,9 +19,10 @@
 #include "repack/segments.h"
 #include "repack/target.h"
 
-#define SYNC_BYTES  (64 * TT_MIB)  /* of source between two syncs of the journal */
-#define SPACE_BYTES (256 * TT_MIB) /* of source between two looks at the free space */
-#define RESERVE     (64 * TT_MIB)  /* left to others */
+#define SYNC_BYTES   (64 * TT_MIB)   /* of source between two syncs of the journal */
+#define SPACE_BYTES  (256 * TT_MIB)  /* of source between two looks at the free space */
+#define RESERVE      (64 * TT_MIB)   /* left to others */
+#define MAX_RECORDED ((size_t)65536) /* ranges whose digests a manifest has room for */
 
 /* One installation. */
 typedef struct work {
@@ -73,9 +74,14 @@ static tt_status remote_size(void *ctx, const char *shard, uint64_t *bytes, tt_e
     return tt_hub_source_size(&((work *)ctx)->source, shard, bytes, err);
 }
 
+static const char *shard_name(const work *w, uint32_t shard)
+{
+    return strrchr(tt_safetensors_shard_path(w->snap.st, shard), '/') + 1;
+}
+
 static tt_hub_file *shard_file(const work *w, uint32_t shard)
 {
-    const char *name = strrchr(tt_safetensors_shard_path(w->snap.st, shard), '/') + 1;
+    const char *name = shard_name(w, shard);
     for (uint32_t i = 0; i < w->source.n_shards; i++)
         if (strcmp(w->source.shards[i].name, name) == 0)
             return &w->source.shards[i];
@@ -273,7 +279,7 @@ static uint64_t missing_bytes(const work *w)
 
 static uint64_t disk_need(const work *w)
 {
-    uint64_t journal = w->seg.n_ranges * 128 + TT_MIB;
+    uint64_t journal = w->seg.n_ranges * 192 + TT_MIB;
     return missing_bytes(w) + tt_assembly_slack(&w->plan) + journal + RESERVE;
 }
 
@@ -404,30 +410,44 @@ static tt_status follow_shard(work *w, const tt_source_range *r, const unsigned 
     return TT_OK;
 }
 
+static tt_status spoiled(tt_error *err, const char *what, const char *is, const char *must)
+{
+    return tt_fail(err, TT_ERR_CORRUPT,
+                   "%s came with the SHA-256 %s, it must be %s: something on the way changes "
+                   "bytes. Remove the partial install with --discard-partial and begin again",
+                   what, is, must);
+}
+
 /* The last range of a shard is done. */
 static tt_status judge_shard(work *w, const tt_source_range *r, tt_error *err)
 {
-    const tt_hub_file *f = shard_file(w, r->shard);
+    const char *name = shard_name(w, r->shard);
+    /* As the header was recorded: the file itself belongs to the thread that fetches. */
+    const json_t *f = json_object_get(w->state.files, name);
+    const char *id = json_string_value(json_object_get(f, "id"));
     char hex[TT_SHA256_HEX];
-    if (w->sha_at != f->size || !tt_sha256_hex_valid(f->id))
+    if (w->sha_at != (uint64_t)json_integer_value(json_object_get(f, "total")) ||
+        !tt_sha256_hex_valid(id))
         return TT_OK;
     w->sha_on = false;
     w->sha_at = 0;
     TT_TRY(tt_sha256_finish(w->sha, hex, err));
-    if (strcmp(hex, f->id) != 0)
-        return tt_fail(err, TT_ERR_CORRUPT,
-                       "%s came with the SHA-256 %s, the hub says %s: something on the way changes "
-                       "bytes. Remove the partial install with --discard-partial and begin again",
-                       f->name, hex, f->id);
-    w->hr->verified++;
-    return TT_OK;
+    if (strcmp(hex, id) != 0)
+        return spoiled(err, name, hex, id);
+    return tt_hub_state_shard(&w->state, w->journal, name, hex, err);
 }
 
 static tt_status convert_range(work *w, size_t i, const unsigned char *bytes, tt_sha256 *sha,
                                tt_error *err)
 {
     const tt_source_range *r = &w->seg.ranges[i];
-    char hex[TT_SHA256_HEX];
+    char hex[TT_SHA256_HEX], source[TT_SHA256_HEX];
+    const char *shard = shard_name(w, r->shard);
+    TT_TRY(tt_sha256_update(sha, bytes, r->end - r->begin, err));
+    TT_TRY(tt_sha256_finish(sha, source, err));
+    /* A range that was lost on the disk and comes once more, of a shard that was right. */
+    if (json_object_get(w->state.shards, shard) != NULL && strcmp(source, w->state.sources[i]) != 0)
+        return spoiled(err, shard, source, w->state.sources[i]);
     w->range = r;
     w->range_bytes = bytes;
     for (size_t k = r->first; k < r->first + r->count; k++) {
@@ -437,7 +457,7 @@ static tt_status convert_range(work *w, size_t i, const unsigned char *bytes, tt
         TT_TRY(tt_segment_hash(g, &w->bytes, sha, err));
     }
     TT_TRY(tt_sha256_finish(sha, hex, err));
-    return tt_hub_state_range(&w->state, w->journal, i, hex, err);
+    return tt_hub_state_range(&w->state, w->journal, i, hex, source, err);
 }
 
 static bool go_on(void *ctx, uint64_t came)
@@ -551,6 +571,39 @@ static tt_status hash_payload(work *w, tt_error *err)
     return st;
 }
 
+/* Into the description of the source: which shards are the hub's, by the digest that it names, and
+ * digests of what was read of the others. */
+static tt_status record_shards(work *w, tt_error *err)
+{
+    json_t *files = json_object_get(w->snap.source, "files");
+    bool listed = w->seg.n_ranges <= MAX_RECORDED, ok = true;
+    if (!listed)
+        tt_note(w->ev, TT_NOTE_WARNING,
+                "%zu ranges are too many for a manifest: their digests are not recorded",
+                w->seg.n_ranges);
+    for (size_t i = 0; i < w->seg.n_ranges; i++) {
+        const tt_source_range *r = &w->seg.ranges[i];
+        const char *name = shard_name(w, r->shard);
+        json_t *entry = json_object_get(files, name),
+               *whole = json_object_get(w->state.shards, name);
+        char place[48];
+        if (whole != NULL) {
+            ok &= json_object_set(entry, "sha256", whole) == 0;
+        } else if (listed) {
+            if (json_object_get(entry, "ranges") == NULL)
+                ok &= json_object_set_new(entry, "ranges", json_object()) == 0;
+            snprintf(place, sizeof place, "%llu-%llu", (unsigned long long)r->begin,
+                     (unsigned long long)r->end);
+            ok &= json_object_set_new(json_object_get(entry, "ranges"), place,
+                                      json_string(w->state.sources[i])) == 0;
+            w->hr->recorded++;
+        }
+    }
+    w->hr->verified = (uint32_t)json_object_size(w->state.shards);
+    return ok ? TT_OK
+              : tt_fail(err, TT_ERR_NOMEM, "out of memory for the description of the source");
+}
+
 /* Files that an attempt which came this far has left; they are written anew. */
 static tt_status remove_later_files(const work *w, tt_error *err)
 {
@@ -572,6 +625,7 @@ static tt_status finish(work *w, tt_repack_report *r, tt_error *err)
     char dir[TT_MAX_PATH];
     TT_TRY(tt_journal_sync(w->journal, err));
     TT_TRY(sync_payload(w, err));
+    TT_TRY(record_shards(w, err));
     TT_TRY(hash_payload(w, err));
     w->a.ev = &quiet; /* what is left is small */
     if (tt_arch_is_moe(&w->plan.arch)) {

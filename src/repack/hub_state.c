@@ -19,14 +19,16 @@ static tt_status corrupt(tt_error *err, const char *what)
 
 void tt_hub_state_init(tt_hub_state *s)
 {
-    *s = (tt_hub_state){.names = json_array(), .files = json_object()};
+    *s = (tt_hub_state){.names = json_array(), .files = json_object(), .shards = json_object()};
 }
 
 void tt_hub_state_free(tt_hub_state *s)
 {
     json_decref(s->names);
     json_decref(s->files);
+    json_decref(s->shards);
     free(s->ranges);
+    free(s->sources);
     *s = (tt_hub_state){0};
 }
 
@@ -130,7 +132,8 @@ static tt_status take_plan(tt_hub_state *s, const char *text, tt_error *err)
         text[end] != '\0' || !tt_sha256_hex_valid(sha) || n < 1 || n > MAX_RANGES)
         return corrupt(err, "its plan");
     s->ranges = calloc(n, sizeof *s->ranges);
-    if (s->ranges == NULL)
+    s->sources = calloc(n, sizeof *s->sources);
+    if (s->ranges == NULL || s->sources == NULL)
         return tt_fail(err, TT_ERR_NOMEM, "out of memory for a plan of %llu ranges", n);
     s->n_ranges = n;
     strcpy(s->plan, sha);
@@ -139,15 +142,31 @@ static tt_status take_plan(tt_hub_state *s, const char *text, tt_error *err)
 
 static tt_status take_range(tt_hub_state *s, const char *text, tt_error *err)
 {
-    char sha[TT_SHA256_HEX] = "";
+    char sha[TT_SHA256_HEX] = "", source[TT_SHA256_HEX] = "";
     unsigned long long i = 0;
     int end = 0;
-    if (sscanf(text, "%llu %64[0-9a-f]%n", &i, sha, &end) != 2 || text[end] != '\0' ||
-        !tt_sha256_hex_valid(sha) || i >= s->n_ranges)
+    if (sscanf(text, "%llu %64[0-9a-f] %64[0-9a-f]%n", &i, sha, source, &end) != 3 ||
+        text[end] != '\0' || !tt_sha256_hex_valid(sha) || !tt_sha256_hex_valid(source) ||
+        i >= s->n_ranges)
         return corrupt(err, "a range");
     s->done += s->ranges[i][0] == '\0';
     strcpy(s->ranges[i], sha);
+    strcpy(s->sources[i], source);
     return TT_OK;
+}
+
+static tt_status take_shard(tt_hub_state *s, const char *text, tt_error *err)
+{
+    char sha[TT_SHA256_HEX] = "";
+    size_t n = TT_SHA256_HEX; /* digest and the space behind it */
+    if (strlen(text) > n)
+        memcpy(sha, text, n - 1);
+    if (s->n_ranges == 0 || !tt_sha256_hex_valid(sha) || text[n - 1] != ' ' ||
+        !tt_hub_file_name_valid(text + n))
+        return corrupt(err, "a shard");
+    return json_object_set_new(s->shards, text + n, json_string(sha)) == 0
+               ? TT_OK
+               : tt_fail(err, TT_ERR_NOMEM, "out of memory for a journal");
 }
 
 tt_status tt_hub_state_line(void *ctx, char *text, tt_error *err)
@@ -157,6 +176,8 @@ tt_status tt_hub_state_line(void *ctx, char *text, tt_error *err)
         return take_range(s, text + 6, err);
     if (strncmp(text, "plan ", 5) == 0)
         return take_plan(s, text + 5, err);
+    if (strncmp(text, "shard ", 6) == 0)
+        return take_shard(s, text + 6, err);
     bool begin = strncmp(text, "begin ", 6) == 0;
     if (!begin && strncmp(text, "file ", 5) != 0)
         return corrupt(err, "a line of no known kind");
@@ -218,10 +239,19 @@ tt_status tt_hub_state_plan(tt_hub_state *s, tt_journal *j, const char *fingerpr
 }
 
 tt_status tt_hub_state_range(tt_hub_state *s, tt_journal *j, size_t i, const char *sha256,
-                             tt_error *err)
+                             const char *source_sha256, tt_error *err)
 {
-    char text[128];
-    snprintf(text, sizeof text, "%zu %s", i, sha256);
+    char text[192];
+    snprintf(text, sizeof text, "%zu %s %s", i, sha256, source_sha256);
     TT_TRY(tt_journal_append(j, err, "range %s", text));
     return take_range(s, text, err);
+}
+
+tt_status tt_hub_state_shard(tt_hub_state *s, tt_journal *j, const char *name, const char *sha256,
+                             tt_error *err)
+{
+    char text[TT_SHA256_HEX + 256];
+    snprintf(text, sizeof text, "%s %s", sha256, name);
+    TT_TRY(tt_journal_append(j, err, "shard %s", text));
+    return take_shard(s, text, err);
 }

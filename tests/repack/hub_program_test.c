@@ -127,6 +127,12 @@ static void by_name(void **state)
                      0);
     has(out, "the same bytes");
     has(out, "Verified ");
+    has(out, "Source: " REPO " " COMMIT "; all 3 shards were read whole and verified");
+    assert_int_equal(RUN("--inspect", "--input-gturbo", target), 0);
+    has(out, COMMIT "; all 3 shards were read whole and verified");
+    assert_int_equal(RUN("--verify-install", "--input-gturbo", target, "--json"), 0);
+    has(out, "\"source\":{\"commit\":\"" COMMIT "\",\"ranges\":0,\"repository\":\"" REPO
+             "\",\"shards\":3,\"verified\":3}");
     char back[700];
     snprintf(back, sizeof back, "%s/back", dir);
     assert_int_equal(RUN("--export-snapshot", back, "--input-gturbo", target), 0);
@@ -203,7 +209,8 @@ static void stopped_and_continued(void **state)
     test_hub_set_fault(hub, NULL, NULL);
     bool begun = tt_dir_exists(partial);
     if (begun) {
-        has(err, "continue it with: TinyTitanRepack --resume --output '"); /* for a shell: a space */
+        has(err,
+            "continue it with: TinyTitanRepack --resume --output '"); /* for a shell: a space */
         assert_int_equal(RUN("--repo", REPO, "--output", target), 1);
         has(err, "--resume");
         assert_int_equal(RUN("--resume", "--output", target), 0);

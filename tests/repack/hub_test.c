@@ -15,9 +15,11 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "base/hash.h"
 #include "format/install.h"
 #include "repack/hub_install.h"
 #include "repack/target.h"
+#include "repack/verify.h"
 #include "support/mini_install.h"
 #include "support/tempdir.h"
 #include "support/test_hub.h"
@@ -208,6 +210,25 @@ static void tales(void **state)
     assert_int_equal(hr.verified, 3);
 }
 
+/* Answers to requests for the bytes at *ctx come when three of them wait. */
+static void wait_for_others(void *ctx, const test_hub_request *r, test_hub_answer *a)
+{
+    if (r->content && r->ranged && r->begin == *(const uint64_t *)ctx)
+        a->together = 3;
+}
+
+static void headers_are_asked_for_at_once(void **state)
+{
+    for (uint64_t at = 0; at <= 8; at += 8) {
+        test_hub_set_fault(hub, wait_for_others, &at);
+        test_hub_forget(hub);
+        opt.repack.overwrite = true;
+        must(install(false));
+        assert_int_equal(test_hub_together(hub), 3);
+        is_the_same();
+    }
+}
+
 /* ---- faults that are got over ---- */
 
 typedef struct plan {
@@ -382,9 +403,15 @@ static void loop(void *ctx, const test_hub_request *r, test_hub_answer *a)
         snprintf(a->location, sizeof a->location, "%s", r->path);
 }
 
+/* A range of the payload that does not come among the first: no header, no norm weight. */
+static bool later_range(const test_hub_request *r)
+{
+    return r->content && r->begin > 20000 && r->end - r->begin > 1000;
+}
+
 static void broken_for_good(void *ctx, const test_hub_request *r, test_hub_answer *a)
 {
-    if (r->content && r->begin > 20000) {
+    if (later_range(r)) {
         a->status = 502;
         a->text = "";
     }
@@ -392,7 +419,7 @@ static void broken_for_good(void *ctx, const test_hub_request *r, test_hub_answe
 
 static void away(void *ctx, const test_hub_request *r, test_hub_answer *a)
 {
-    if (r->content && r->begin > 20000) {
+    if (later_range(r)) {
         a->status = 429;
         a->text = "";
         strcpy(a->headers, "Retry-After: 4000\r\n");
@@ -418,7 +445,7 @@ static void other_commit(void *ctx, const test_hub_request *r, test_hub_answer *
 
 static void grows(void *ctx, const test_hub_request *r, test_hub_answer *a)
 {
-    if (r->content && r->begin > 20000)
+    if (later_range(r))
         a->total += 64;
 }
 
@@ -560,6 +587,132 @@ static void what_changed_on_the_disk_is_fetched_again(void **state)
     must(tt_file_publish(path, "{}", 2, &err));
     must(install(true));
     is_the_same();
+}
+
+/* Digest of bytes of a file of the checkpoint. */
+static void digest(const char *name, uint64_t begin, uint64_t until, char hex[65])
+{
+    size_t n = 0;
+    char *bytes = mini_slurp(source, name, &n);
+    assert_true(begin < until && until <= n);
+    must(tt_sha256_of(bytes + begin, until - begin, hex, &err));
+    free(bytes);
+}
+
+/* What the manifest says of the shards is true; returns how many are said to be verified. */
+static unsigned recorded(void)
+{
+    tt_install *in = NULL;
+    tt_verify_report vr;
+    char hex[65], *rest;
+    unsigned verified = 0, shards = 0;
+    size_t ranges = 0;
+    const char *name, *place;
+    json_t *f, *sha;
+    must(tt_install_open(target, 0, NULL, NULL, &in, &err));
+    const json_t *from = json_object_get(tt_install_manifest(in), "source");
+    json_object_foreach(json_object_get(from, "files"), name, f)
+    {
+        const char *whole = json_string_value(json_object_get(f, "sha256"));
+        json_t *parts = json_object_get(f, "ranges");
+        if (strstr(name, ".safetensors") == NULL || strstr(name, ".json") != NULL)
+            continue;
+        shards++;
+        assert_true((whole != NULL) != (parts != NULL));
+        if (whole != NULL) {
+            digest(name, 0, (uint64_t)json_integer_value(json_object_get(f, "size")), hex);
+            assert_string_equal(whole, hex);
+            assert_string_equal(whole, json_string_value(json_object_get(f, "hub_id")));
+            verified++;
+        }
+        json_object_foreach(parts, place, sha)
+        {
+            uint64_t begin = strtoull(place, &rest, 10);
+            digest(name, begin, strtoull(rest + 1, NULL, 10), hex);
+            assert_string_equal(json_string_value(sha), hex);
+            ranges++;
+        }
+    }
+    tt_install_close(&in);
+    assert_int_equal(hr.verified, verified);
+    assert_int_equal(hr.recorded, ranges);
+    must(tt_verify_run(target, true, 1, NULL, &vr, &err));
+    assert_true(vr.origin.hub);
+    assert_string_equal(vr.origin.repository, REPO);
+    assert_string_equal(vr.origin.commit, TEST_HUB_COMMIT);
+    assert_int_equal(vr.origin.shards, shards);
+    assert_int_equal(vr.origin.verified, verified);
+    assert_int_equal(vr.origin.ranges, ranges);
+    return verified;
+}
+
+/* A checkpoint of which every byte is read, in three shards. */
+static void serve_whole(void)
+{
+    mini_options o = mini_default();
+    o.shards = 3;
+    test_hub_stop(&hub);
+    tempdir_remove(source);
+    must(tt_dir_make(source, &err));
+    must(tt_dir_remove(local, &err));
+    mini_write(source, &o);
+    convert_locally(source, local);
+    serve(source);
+}
+
+static void what_was_verified_is_recorded(void **state)
+{
+    /* Vision tensors are not read, so their shard is not known whole. */
+    must(install(false));
+    is_the_same();
+    unsigned some = recorded();
+    assert_true(some < 3 && hr.recorded > 0);
+    must(tt_dir_remove(target, &err));
+    serve_whole();
+    must(install(false));
+    is_the_same();
+    assert_int_equal(recorded(), 3);
+    assert_int_equal(hr.recorded, 0);
+    /* Interrupted in the middle of the second: the first was verified by then, the third is after
+     * it, and nobody saw the second whole. */
+    must(tt_dir_remove(target, &err));
+    opt.window = 1;
+    stop_at = hr.source_bytes / 2;
+    assert_int_equal(install(false), TT_ERR_ABORTED);
+    stop_at = 0;
+    must(install(true));
+    is_the_same();
+    assert_int_equal(recorded(), 2);
+    assert_true(hr.recorded > 2);
+}
+
+/* A verified shard stays so only when what comes a second time is what came at first. */
+static void a_lost_range_comes_back_the_same(void **state)
+{
+    char path[800];
+    serve_whole();
+    opt.window = 1;
+    for (int k = 0; k < 2; k++) {
+        must(install(false));
+        must(tt_dir_remove(target, &err));
+        stop_at = hr.source_bytes / 2;
+        assert_int_equal(install(false), TT_ERR_ABORTED);
+        stop_at = 0;
+        snprintf(path, sizeof path, "%s/install/model_weights.bin", partial);
+        assert_int_equal(unlink(path), 0);
+        if (k == 0) {
+            must(install(true));
+            assert_int_equal(recorded(), 2);
+        } else {
+            test_hub_set_fault(hub, spoils, NULL);
+            assert_int_equal(install(true), TT_ERR_CORRUPT);
+            assert_non_null(strstr(err.message, "it must be"));
+            test_hub_set_fault(hub, NULL, NULL);
+            must(install(true));
+        }
+        is_the_same();
+        must(tt_dir_remove(target, &err));
+    }
 }
 
 static void resuming_alone_knows_what_it_was(void **state)
@@ -813,12 +966,15 @@ int main(void)
         T(every_spelling),
         T(every_width),
         T(tales),
+        T(headers_are_asked_for_at_once),
         T(faults_are_got_over),
         T(the_token_goes_to_the_endpoint_alone),
         T(faults_that_end_it_leave_what_can_be_continued),
         T(spoiled_bytes_are_found),
         T(nothing_is_fetched_twice),
         T(what_changed_on_the_disk_is_fetched_again),
+        T(what_was_verified_is_recorded),
+        T(a_lost_range_comes_back_the_same),
         T(resuming_alone_knows_what_it_was),
         T(what_differs_is_refused),
         T(two_do_not_share_a_target),
