@@ -396,7 +396,8 @@ static bool from_contents(const tt_hub_request *r)
 /* Another attempt, unless too many in a row brought nothing. */
 static tt_hub_verdict again(tt_hub_request *r, tt_error *err, const char *why)
 {
-    r->fruitless = r->got > r->got_before ? 1 : r->fruitless + 1;
+    /* Of a whole file nothing is kept for the next attempt. */
+    r->fruitless = r->end != 0 && r->got > r->got_before ? 1 : r->fruitless + 1;
     if (r->fruitless >= MAX_FRUITLESS) {
         tt_fail(err, TT_ERR_IO, "%s cannot be read from %s: %s (%u attempts)", what(r),
                 r->hub->endpoint, why, r->fruitless);
@@ -579,14 +580,13 @@ static tt_hub_verdict judge_transport(tt_hub_request *r, CURLcode code, tt_error
     case CURLE_SSL_CACERT_BADFILE:
         tt_fail(err, TT_ERR_IO, "%s cannot prove who it is: %s", r->url, why);
         return TT_HUB_FAILED;
-    case CURLE_UNSUPPORTED_PROTOCOL:
     case CURLE_URL_MALFORMAT:
         tt_fail(err, TT_ERR_INVALID, "%s cannot be asked: %s", r->hub->endpoint, why);
         return TT_HUB_FAILED;
     case CURLE_OUT_OF_MEMORY:
         tt_fail(err, TT_ERR_NOMEM, "out of memory for %s", what(r));
         return TT_HUB_FAILED;
-    default:
+    default: /* with CURLE_UNSUPPORTED_PROTOCOL: what came is no answer, the rest of one perhaps */
         return again(r, err, why);
     }
 }
@@ -605,6 +605,10 @@ tt_hub_verdict tt_hub_request_judge(tt_hub_request *r, CURL *easy, CURLcode code
     int status = r->response.status;
     char why[64];
     note_rate(r->hub, r);
+    /* Every byte is there, and only the end of the answer is not: nothing is left to ask for. */
+    if (code != CURLE_OK && r->end != 0 && r->checked && !r->too_long &&
+        r->got == r->end - r->begin)
+        code = CURLE_OK;
     if (code != CURLE_OK)
         return judge_transport(r, code, err);
     switch (status) {
@@ -619,6 +623,8 @@ tt_hub_verdict tt_hub_request_judge(tt_hub_request *r, CURL *easy, CURLcode code
         }
         if (r->end == 0 && r->response.length != TT_HUB_UNKNOWN && r->got != r->response.length)
             return again(r, err, "the answer ends too early");
+        if (r->end == 0 && r->file != NULL && r->file->size != 0 && r->got != r->file->size)
+            return again(r, err, "the answer is not of the size that the hub lists");
         return identify(r, err);
     case 301:
     case 302:

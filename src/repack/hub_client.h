@@ -36,7 +36,7 @@ typedef struct tt_hub tt_hub;
 /* A file of the repository and what is known of it. Zeros but for the name at first. */
 typedef struct tt_hub_file {
     char name[256];
-    uint64_t size;            /* of the whole file; 0 before the first answer */
+    uint64_t size;            /* of the whole file; 0 while it is not known */
     char id[160];             /* linked ETag or ETag */
     char etag[160];           /* of the host that has the bytes */
     char url[TT_HUB_MAX_URL]; /* where the last redirect led; "" to ask the hub again */

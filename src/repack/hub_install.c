@@ -163,12 +163,15 @@ static tt_status begin(work *w, tt_error *err)
 {
     tt_hub_state *s = &w->state;
     const tt_hub_install_options *o = w->o;
-    json_t *names = NULL;
+    tt_hub_listing l = {0};
     tt_note(w->ev, TT_NOTE_STAGE, "asking for %s", o->hub.repository);
     TT_TRY(choose_model_id(w, err));
-    TT_TRY(tt_hub_source_list(w->hub, o->hub.revision, s->commit, &names, err));
+    TT_TRY(tt_hub_source_list(w->hub, o->hub.revision, &l, err));
+    strcpy(s->commit, l.commit);
     json_decref(s->names);
-    s->names = names;
+    json_decref(s->sizes);
+    s->names = l.names;
+    s->sizes = l.sizes;
     if (o->pin != NULL && strncmp(o->pin, s->commit, strlen(o->pin)) != 0)
         return tt_fail(err, TT_ERR_STATE,
                        "%s of %s is the commit %s by now, the catalogue has %s: give --repo and "

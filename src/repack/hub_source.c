@@ -12,119 +12,22 @@
 #include "repack/checkpoint.h"
 #include "repack/hub_fetch.h"
 
-#define INDEX_NAME  "model.safetensors.index.json"
-#define SINGLE_NAME "model.safetensors"
 #define MAX_LISTING (64 * TT_MIB)
 
 /* ---- what a repository has ---- */
 
-static bool ends_with(const char *s, const char *suffix)
-{
-    size_t n = strlen(s), m = strlen(suffix);
-    return n >= m && strcmp(s + n - m, suffix) == 0;
-}
-
-static bool wanted(const char *name)
-{
-    if (strcmp(name, INDEX_NAME) == 0 || strcmp(name, SINGLE_NAME) == 0 ||
-        tt_st_is_extra_shard(name))
-        return true;
-    for (size_t i = 0; i < TT_SNAPSHOT_TOKENIZER_FILES; i++)
-        if (strcmp(name, tt_snapshot_tokenizer_names[i]) == 0)
-            return true;
-    return false;
-}
-
-static bool has(const json_t *names, const char *name)
-{
-    size_t i;
-    json_t *is;
-    json_array_foreach(names, i, is)
-    {
-        if (strcmp(json_string_value(is), name) == 0)
-            return true;
-    }
-    return false;
-}
-
-/* Where a GGUF repository says that its weights come from, or NULL. */
-static const char *base_model(const json_t *tree)
-{
-    const json_t *card = json_object_get(tree, "cardData"), *base;
-    base = json_object_get(card, "base_model");
-    if (json_is_array(base))
-        base = json_array_get(base, 0);
-    const char *name = json_string_value(base);
-    return name != NULL && tt_hub_repository_valid(name) ? name : NULL;
-}
-
-static tt_status refuse_gguf(const tt_hub *hub, const json_t *tree, tt_error *err)
-{
-    char guess[TT_HUB_MAX_REPO + 8];
-    const char *from = base_model(tree);
-    snprintf(guess, sizeof guess, "%s", tt_hub_repository(hub));
-    if (from == NULL && (ends_with(guess, "-GGUF") || ends_with(guess, "-gguf"))) {
-        guess[strlen(guess) - 5] = '\0';
-        from = guess;
-    }
-    return tt_fail(
-        err, TT_ERR_UNSUPPORTED,
-        "%s holds GGUF files. Their super-blocks cannot be carried over into groups of 64 "
-        "with scale and bias: they would have to be quantized a second time, which loses "
-        "twice. Install from the original weights%s%s",
-        tt_hub_repository(hub), from != NULL ? ", probably " : "", from != NULL ? from : "");
-}
-
-static tt_status choose(const tt_hub *hub, const json_t *tree, json_t *names, tt_error *err)
-{
-    const json_t *siblings = json_object_get(tree, "siblings"), *one;
-    bool gguf = false;
-    size_t i;
-    json_array_foreach(siblings, i, one)
-    {
-        const char *name = json_string_value(json_object_get(one, "rfilename"));
-        if (name == NULL)
-            continue;
-        gguf |= ends_with(name, ".gguf");
-        if (tt_hub_file_name_valid(name) && wanted(name) && !has(names, name) &&
-            json_array_append_new(names, json_string(name)) != 0)
-            return tt_fail(err, TT_ERR_NOMEM, "out of memory for a list of files");
-    }
-    bool weights = has(names, INDEX_NAME) || has(names, SINGLE_NAME);
-    if (!weights && gguf)
-        return refuse_gguf(hub, tree, err);
-    if (!weights || !has(names, "config.json"))
-        return tt_fail(
-            err, TT_ERR_UNSUPPORTED, "%s is not a checkpoint in safetensors: it has no %s",
-            tt_hub_repository(hub), weights ? "config.json" : SINGLE_NAME " and no " INDEX_NAME);
-    return TT_OK;
-}
-
-tt_status tt_hub_source_list(tt_hub *hub, const char *revision, char commit[65], json_t **names,
-                             tt_error *err)
+tt_status tt_hub_source_list(tt_hub *hub, const char *revision, tt_hub_listing *out, tt_error *err)
 {
     char path[TT_HUB_MAX_REPO + 600], escaped[512];
     unsigned char *bytes = NULL;
     size_t len = 0, n = 0;
-    json_t *tree = NULL, *list = json_array();
     for (const char *s = revision; *s != '\0'; s++)
         n += (size_t)snprintf(escaped + n, sizeof escaped - n, *s == '/' ? "%%2F" : "%c", *s);
-    snprintf(path, sizeof path, "/api/models/%s/revision/%s", tt_hub_repository(hub), escaped);
-    tt_status st = tt_hub_get(hub, NULL, path, MAX_LISTING, &bytes, &len, err);
-    if (st == TT_OK)
-        st = tt_json_parse((char *)bytes, len, "the hub's description", &tree, err);
-    const char *sha = json_string_value(json_object_get(tree, "sha"));
-    if (st == TT_OK && (sha == NULL || strlen(sha) != 40 || strspn(sha, "0123456789abcdef") != 40))
-        st = tt_fail(err, TT_ERR_FORMAT, "the hub does not say which commit %s of %s is", revision,
-                     tt_hub_repository(hub));
-    if (st == TT_OK)
-        st = choose(hub, tree, list, err);
-    if (st == TT_OK) {
-        strcpy(commit, sha);
-        *names = json_incref(list);
-    }
-    json_decref(list);
-    json_decref(tree);
+    snprintf(path, sizeof path, "/api/models/%s/revision/%s?blobs=true", tt_hub_repository(hub),
+             escaped);
+    TT_TRY(tt_hub_get(hub, NULL, path, MAX_LISTING, &bytes, &len, err));
+    tt_status st =
+        tt_hub_listing_parse((char *)bytes, len, tt_hub_repository(hub), revision, out, err);
     free(bytes);
     return st;
 }
@@ -133,11 +36,17 @@ tt_status tt_hub_source_list(tt_hub *hub, const char *revision, char commit[65],
 
 static uint64_t most(const char *name)
 {
-    if (strcmp(name, INDEX_NAME) == 0)
+    if (strcmp(name, TT_HUB_INDEX_NAME) == 0)
         return TT_MAX_INDEX_JSON;
     if (strcmp(name, "config.json") == 0)
         return TT_MAX_CONFIG_JSON;
     return TT_MAX_TOKENIZER_JSON;
+}
+
+static bool ends_with(const char *s, const char *suffix)
+{
+    size_t n = strlen(s), m = strlen(suffix);
+    return n >= m && strcmp(s + n - m, suffix) == 0;
 }
 
 /* Whether the directory has the file as it was recorded; `f` is filled from the record then. */
@@ -176,6 +85,21 @@ static tt_status name_file(tt_hub_file *f, const char *name, tt_error *err)
     return TT_OK;
 }
 
+/* Of some small files too the hub names the SHA-256. */
+static tt_status check_digest(const tt_hub_file *f, const void *bytes, size_t n, tt_error *err)
+{
+    char hex[TT_SHA256_HEX];
+    if (!tt_sha256_hex_valid(f->id))
+        return TT_OK;
+    TT_TRY(tt_sha256_of(bytes, n, hex, err));
+    if (strcmp(hex, f->id) != 0)
+        return tt_fail(err, TT_ERR_CORRUPT,
+                       "%s came with the SHA-256 %s, the hub says %s: something on the way changes "
+                       "bytes",
+                       f->name, hex, f->id);
+    return TT_OK;
+}
+
 static tt_status fetch_small(tt_hub *hub, const char *dir, tt_hub_state *state, tt_journal *journal,
                              const char *name, tt_error *err)
 {
@@ -186,7 +110,10 @@ static tt_status fetch_small(tt_hub *hub, const char *dir, tt_hub_state *state, 
         return tt_fail(err, TT_ERR_NOMEM, "out of memory for %s", name);
     tt_status st = name_file(f, name, err);
     if (st == TT_OK && !stands(dir, state, f)) {
+        f->size = (uint64_t)json_integer_value(json_object_get(state->sizes, name));
         st = tt_hub_get(hub, f, NULL, most(name), &bytes, &n, err);
+        if (st == TT_OK)
+            st = check_digest(f, bytes, n, err);
         if (st == TT_OK)
             st = keep(dir, state, journal, f, bytes, n, err);
     }
@@ -226,10 +153,10 @@ static tt_status list_shards(tt_hub_source *s, const tt_hub_state *state, tt_err
     size_t i;
     json_t *name;
     int fd = -1;
-    if (!has(state->names, INDEX_NAME)) {
-        TT_TRY(add_shard(s, SINGLE_NAME, err));
+    if (!tt_hub_listing_has(state->names, TT_HUB_INDEX_NAME)) {
+        TT_TRY(add_shard(s, TT_HUB_SINGLE_NAME, err));
     } else {
-        TT_TRY(tt_path_join(path, s->dir, INDEX_NAME, err));
+        TT_TRY(tt_path_join(path, s->dir, TT_HUB_INDEX_NAME, err));
         TT_TRY(tt_file_open(path, &fd, &size, err));
         tt_status st = tt_st_parse_index(fd, path, size, &names, on_pair, s, err);
         close(fd);

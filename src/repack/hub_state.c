@@ -19,12 +19,16 @@ static tt_status corrupt(tt_error *err, const char *what)
 
 void tt_hub_state_init(tt_hub_state *s)
 {
-    *s = (tt_hub_state){.names = json_array(), .files = json_object(), .shards = json_object()};
+    *s = (tt_hub_state){.names = json_array(),
+                        .sizes = json_object(),
+                        .files = json_object(),
+                        .shards = json_object()};
 }
 
 void tt_hub_state_free(tt_hub_state *s)
 {
     json_decref(s->names);
+    json_decref(s->sizes);
     json_decref(s->files);
     json_decref(s->shards);
     free(s->ranges);
@@ -77,6 +81,8 @@ static tt_status take_begin(tt_hub_state *s, const json_t *o, tt_error *err)
                *commit = member(o, "commit", sizeof s->commit),
                *model = member(o, "model_id", sizeof s->model_id);
     json_t *names = json_object_get(o, "names"), *name;
+    json_t *sizes = json_object_get(o, "sizes"), *bytes;
+    const char *key;
     size_t i;
     json_int_t version = json_integer_value(json_object_get(o, "version"));
     json_int_t range = json_integer_value(json_object_get(o, "range_bytes"));
@@ -89,12 +95,18 @@ static tt_status take_begin(tt_hub_state *s, const json_t *o, tt_error *err)
             (long long)version, TT_HUB_STATE_VERSION);
     if (s->begun || repository == NULL || requested == NULL || commit == NULL || model == NULL ||
         !tt_hub_repository_valid(repository) || !tt_hub_revision_valid(requested) ||
-        !commit_valid(commit) || !tt_model_id_valid(model) || range < 0 || !json_is_array(names))
+        !commit_valid(commit) || !tt_model_id_valid(model) || range < 0 || !json_is_array(names) ||
+        !json_is_object(sizes))
         return corrupt(err, "its first line");
     json_array_foreach(names, i, name)
     {
         if (!json_is_string(name) || !tt_hub_file_name_valid(json_string_value(name)))
             return corrupt(err, "its list of files");
+    }
+    json_object_foreach(sizes, key, bytes)
+    {
+        if (!json_is_integer(bytes) || json_integer_value(bytes) <= 0)
+            return corrupt(err, "its list of sizes");
     }
     TT_TRY(read_policy(o, &s->policy, err));
     strcpy(s->repository, repository);
@@ -105,6 +117,9 @@ static tt_status take_begin(tt_hub_state *s, const json_t *o, tt_error *err)
     json_incref(names);
     json_decref(s->names);
     s->names = names;
+    json_incref(sizes);
+    json_decref(s->sizes);
+    s->sizes = sizes;
     s->begun = true;
     return TT_OK;
 }
@@ -212,11 +227,12 @@ tt_status tt_hub_state_begin(tt_hub_state *s, tt_journal *j, tt_error *err)
     json_t *roles = json_array();
     for (size_t i = 0; i < TT_ROLE_COUNT; i++)
         json_array_append_new(roles, json_integer(s->policy.role_bits[i]));
-    json_t *o = json_pack("{s:i, s:s, s:s, s:s, s:s, s:s, s:i, s:o, s:I, s:O}", "version",
-                          (int)TT_HUB_STATE_VERSION, "tool", TT_REPACK_TOOL, "repository",
-                          s->repository, "requested", s->requested, "commit", s->commit, "model_id",
-                          s->model_id, "bits", (int)s->policy.build_bits, "role_bits", roles,
-                          "range_bytes", (json_int_t)s->range_bytes, "names", s->names);
+    json_t *o =
+        json_pack("{s:i, s:s, s:s, s:s, s:s, s:s, s:i, s:o, s:I, s:O, s:O}", "version",
+                  (int)TT_HUB_STATE_VERSION, "tool", TT_REPACK_TOOL, "repository", s->repository,
+                  "requested", s->requested, "commit", s->commit, "model_id", s->model_id, "bits",
+                  (int)s->policy.build_bits, "role_bits", roles, "range_bytes",
+                  (json_int_t)s->range_bytes, "names", s->names, "sizes", s->sizes);
     return add_json(s, j, "begin", o, err);
 }
 

@@ -26,6 +26,7 @@ typedef struct tt_hub_state {
     tt_policy policy;
     uint64_t range_bytes;
     json_t *names; /* array of the small files that the repository has */
+    json_t *sizes; /* of those, where the hub says so */
     json_t *files; /* name -> {size, sha256, total, id, etag} of what stands in source/ */
     char plan[TT_SHA256_HEX];
     size_t n_ranges;

@@ -247,21 +247,35 @@ enum {
     F_500,
     F_503, /* with Retry-After */
     F_429,
-    F_EXPIRED, /* 403 of the content host */
-    F_RANGE,   /* another range than was asked for */
-    F_LONG,    /* more than was asked for */
+    F_EXPIRED,   /* 403 of the content host */
+    F_RANGE,     /* another range than was asked for */
+    F_LONG,      /* more than was asked for */
+    F_SAYS_MORE, /* a length that is too large: the last byte is followed by the end of the line */
+    F_SAYS_LESS, /* one that is too small */
+    F_ETAG,      /* another tag of the contents, which the hub does not know of */
+    F_DRIP,      /* slow loris: a byte now and then */
+    F_DRIP_HEAD,
+    F_SMALL, /* a small file that ends early and claims to be complete */
     F_KINDS
 };
+
+static uint64_t seed;
+static uint64_t draw(uint64_t below)
+{
+    seed ^= seed << 13;
+    seed ^= seed >> 7;
+    seed ^= seed << 17;
+    return seed % below;
+}
 
 static void misbehave(void *ctx, const test_hub_request *r, test_hub_answer *a)
 {
     plan *p = ctx;
     bool range = r->ranged && r->content;
-    if (p->kind == F_EXPIRED || p->kind == F_RANGE || p->kind == F_LONG || p->kind == F_STALL ||
-        p->kind == F_CUT || p->kind == F_EARLY) {
-        if (!range || a->status != 206)
-            return;
-    }
+    if (p->kind == F_SMALL ? a->status != 200 || r->file[0] == '\0'
+                           : p->kind != F_DROP && p->kind != F_500 && p->kind != F_503 &&
+                                 p->kind != F_429 && (!range || a->status != 206))
+        return;
     if (p->seen++ % p->every != p->every - 1)
         return;
     p->hit++;
@@ -272,8 +286,25 @@ static void misbehave(void *ctx, const test_hub_request *r, test_hub_answer *a)
         break;
     case F_CUT:
     case F_EARLY:
-        a->cut = n * (p->hit % 7) / 7;
-        a->end_early = p->kind == F_EARLY;
+    case F_SMALL:
+        a->cut = draw(n);
+        a->end_early = p->kind != F_CUT;
+        break;
+    case F_SAYS_MORE:
+        a->length += 8;
+        break;
+    case F_SAYS_LESS:
+        a->length -= n > 8 ? 8 : 1;
+        break;
+    case F_ETAG:
+        strcpy(a->etag, "another");
+        break;
+    case F_DRIP:
+        a->cut = n / 2;
+        a->drip = true;
+        break;
+    case F_DRIP_HEAD:
+        a->drip_head = true;
         break;
     case F_STALL:
         a->cut = n / 2;
@@ -307,8 +338,12 @@ static void misbehave(void *ctx, const test_hub_request *r, test_hub_answer *a)
 
 static void faults_are_got_over(void **state)
 {
+    seed = (uint64_t)getpid() * 2654435761u + 1;
+    printf("seed %llu\n", (unsigned long long)seed);
     for (int kind = 0; kind < F_KINDS; kind++) {
-        plan p = {.kind = kind, .every = kind == F_STALL ? 40 : 5};
+        /* Those that cost a second each are rarer. */
+        bool slow = kind == F_STALL || kind == F_DRIP || kind == F_DRIP_HEAD;
+        plan p = {.kind = kind, .every = slow ? 40 : kind == F_SMALL ? 2 : 5};
         test_hub_set_fault(hub, misbehave, &p);
         opt.repack.overwrite = true;
         if (install(false) != TT_OK)
@@ -437,6 +472,47 @@ static void changes(void *ctx, const test_hub_request *r, test_hub_answer *a)
         strcpy(a->linked_etag, "another");
 }
 
+static void refuses_files(void *ctx, const test_hub_request *r, test_hub_answer *a)
+{
+    if (r->content || r->file[0] == '\0')
+        return;
+    a->status = 403;
+    a->text = "";
+    a->location[0] = '\0';
+}
+
+/* The hub and the host of the contents do not agree about a size. */
+static void other_size(void *ctx, const test_hub_request *r, test_hub_answer *a)
+{
+    char *line = strstr(a->headers, "X-Linked-Size: ");
+    if (line != NULL)
+        strcpy(line, "X-Linked-Size: 7\r\n");
+}
+
+/* A small file is always shorter than it must be, and claims to be complete. */
+static void always_short(void *ctx, const test_hub_request *r, test_hub_answer *a)
+{
+    if (strcmp(r->file, "config.json") == 0) {
+        a->cut = a->length - 1;
+        a->end_early = true;
+    }
+}
+
+static void always_cut(void *ctx, const test_hub_request *r, test_hub_answer *a)
+{
+    if (strcmp(r->file, "config.json") == 0)
+        a->cut = a->length - 1;
+}
+
+/* No range comes to its end, and none has any byte of it. */
+static void no_bytes(void *ctx, const test_hub_request *r, test_hub_answer *a)
+{
+    if (later_range(r)) {
+        a->cut = 0;
+        a->end_early = true;
+    }
+}
+
 static void other_commit(void *ctx, const test_hub_request *r, test_hub_answer *a)
 {
     if ((*(unsigned *)ctx)++ >= 4 && a->commit[0] != '\0')
@@ -462,6 +538,11 @@ static void faults_that_end_it_leave_what_can_be_continued(void **state)
         {"missing elsewhere", "has no repository", TT_ERR_NOT_FOUND, false, missing_elsewhere},
         {"no ranges", "does not serve parts", TT_ERR_UNSUPPORTED, false, no_ranges},
         {"loop", "redirects", TT_ERR_IO, false, loop},
+        {"403", "refuses", TT_ERR_STATE, false, refuses_files},
+        {"linked size", "changed on the hub", TT_ERR_STATE, false, other_size},
+        {"short", "not of the size that the hub lists", TT_ERR_IO, false, always_short},
+        {"cut", "cannot be read", TT_ERR_IO, false, always_cut},
+        {"no bytes", "ends too early", TT_ERR_IO, true, no_bytes},
         {"502", "status 502", TT_ERR_IO, true, broken_for_good},
         {"429", "resume later", TT_ERR_STATE, true, away},
         {"changed", "changed on the hub", TT_ERR_STATE, true, changes},

@@ -129,6 +129,17 @@ static void stall(const conn *c)
         ;
 }
 
+/* One byte and then another, until the other side gives up. */
+static bool drip(const conn *c, const char *bytes, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        struct pollfd p = {c->fd, POLLIN, 0};
+        if (!send_all(c->fd, bytes + i, 1) || poll(&p, 1, 50) != 0)
+            return false;
+    }
+    return true;
+}
+
 static bool send_body(conn *c, served *f, const test_hub_answer *a, uint64_t begin, uint64_t n)
 {
     char path[1024], *buf = malloc(STEP);
@@ -147,6 +158,11 @@ static bool send_body(conn *c, served *f, const test_hub_answer *a, uint64_t beg
         at += step;
         left -= step;
     }
+    while (ok && a->drip && at < begin + n) {
+        ok = pread(fd, buf, 1, (off_t)at) == 1 && drip(c, buf, 1);
+        if (ok)
+            count(c->hub, f, at++, 1);
+    }
     if (fd >= 0)
         close(fd);
     free(buf);
@@ -160,8 +176,9 @@ static void describe(test_hub *h, char *out, size_t size)
     size_t n = (size_t)snprintf(out, size, "{\"id\":\"%s\",\"sha\":\"%s\",\"siblings\":[",
                                 h->repository, h->commit);
     for (unsigned i = 0; i < h->n_files; i++)
-        n += (size_t)snprintf(out + n, size - n, "%s{\"rfilename\":\"%s\"}", i > 0 ? "," : "",
-                              h->files[i].name);
+        n += (size_t)snprintf(out + n, size - n, "%s{\"rfilename\":\"%s\",\"size\":%llu}",
+                              i > 0 ? "," : "", h->files[i].name,
+                              (unsigned long long)h->files[i].size);
     snprintf(out + n, size - n, "]}");
 }
 
@@ -265,7 +282,7 @@ static bool answer(conn *c, const test_hub_request *r)
                       (unsigned long long)a.first, (unsigned long long)a.last,
                       (unsigned long long)a.total);
     k += snprintf(head + k, sizeof head - (size_t)k, "\r\n");
-    if (!send_all(c->fd, head, (size_t)k))
+    if (a.drip_head ? !drip(c, head, (size_t)k) : !send_all(c->fd, head, (size_t)k))
         return false;
     if (!file)
         return n == 0 || send_all(c->fd, a.text, n);

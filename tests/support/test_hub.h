@@ -34,6 +34,8 @@ typedef struct test_hub_answer {
     uint64_t cut;   /* bytes of the body after which the connection is dropped; UINT64_MAX: none */
     bool end_early; /* with cut: Content-Length is made to agree */
     bool stall;     /* after `cut` bytes nothing more comes until the other side gives up */
+    bool drip;      /* after `cut` bytes the others come one by one, for ever */
+    bool drip_head; /* so do the lines before the body */
     bool spoil;     /* one bit of the body is changed */
     bool drop;      /* no answer at all */
     const char *text;  /* instead of the file */
