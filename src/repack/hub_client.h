@@ -95,6 +95,8 @@ double tt_hub_rate(const tt_hub *hub);
 void tt_hub_request_init(tt_hub_request *r, tt_hub *hub, tt_hub_file *file, uint64_t begin,
                          uint64_t end, void *bytes);
 TT_MUST_CHECK tt_status tt_hub_request_begin(tt_hub_request *r, CURL *easy, tt_error *err);
+/* Bytes of the body of an answer whose headers were read; returns how many were taken. */
+size_t tt_hub_request_body(tt_hub_request *r, const void *bytes, size_t n);
 tt_hub_verdict tt_hub_request_judge(tt_hub_request *r, CURL *easy, CURLcode code, tt_error *err);
 void tt_hub_request_free(tt_hub_request *r);
 

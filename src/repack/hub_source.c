@@ -10,6 +10,7 @@
 #include "format/le.h"
 #include "format/safetensors_parse.h"
 #include "repack/checkpoint.h"
+#include "repack/hub_address.h"
 #include "repack/hub_fetch.h"
 
 #define MAX_LISTING (64 * TT_MIB)
@@ -20,9 +21,8 @@ tt_status tt_hub_source_list(tt_hub *hub, const char *revision, tt_hub_listing *
 {
     char path[TT_HUB_MAX_REPO + 600], escaped[512];
     unsigned char *bytes = NULL;
-    size_t len = 0, n = 0;
-    for (const char *s = revision; *s != '\0'; s++)
-        n += (size_t)snprintf(escaped + n, sizeof escaped - n, *s == '/' ? "%%2F" : "%c", *s);
+    size_t len = 0;
+    tt_hub_escape_revision(revision, escaped);
     snprintf(path, sizeof path, "/api/models/%s/revision/%s?blobs=true", tt_hub_repository(hub),
              escaped);
     TT_TRY(tt_hub_get(hub, NULL, path, MAX_LISTING, &bytes, &len, err));
