@@ -106,7 +106,11 @@ static int against(const repack_options *o)
     repack_progress_end(&p);
     if (st != TT_OK)
         return failed("comparison", &err);
-    if (!o->quiet && !o->json)
+    if (o->json)
+        repack_event("compared",
+                     json_pack("{s:I, s:I, s:I}", "parts", (json_int_t)r.parts, "compared",
+                               (json_int_t)r.compared, "source_bytes", (json_int_t)r.source_bytes));
+    else if (!o->quiet)
         printf("Compared %zu of %zu parts (%.1f MB of the checkpoint) in %.1f s: the same bytes\n",
                r.compared, r.parts, (double)r.source_bytes / 1e6, tt_now() - p.start);
     return 0;
@@ -184,8 +188,7 @@ int main(int argc, char **argv)
         return 2;
     }
     tt_stop_catch();
-    json_events = o.json && (o.mode == MODE_INSTALL || o.mode == MODE_HUB ||
-                             o.mode == MODE_VERIFY || o.mode == MODE_EXPORT);
+    json_events = o.json && o.mode != MODE_LIST && o.mode != MODE_INSPECT;
     int rc = 0;
     switch (o.mode) {
     case MODE_HELP:

@@ -45,7 +45,7 @@ typedef struct work {
     /* The range that the converter reads from. */
     const tt_source_range *range;
     const unsigned char *range_bytes;
-    uint64_t before; /* source bytes that were done before this attempt fetched */
+    uint64_t done; /* source bytes of ranges that are done */
     /* The shard whose digest is taken, and how far. */
     tt_sha256 *sha;
     uint32_t sha_shard;
@@ -327,10 +327,9 @@ static tt_status sync_payload(work *w, tt_error *err)
     return TT_OK;
 }
 
-static tt_status progress(const work *w, uint64_t done, tt_error *err)
+static tt_status progress(const work *w, uint64_t done, uint64_t total, tt_error *err)
 {
-    if (w->ev != NULL && w->ev->progress != NULL &&
-        !w->ev->progress(w->ev->ctx, done, w->seg.source_bytes))
+    if (w->ev != NULL && w->ev->progress != NULL && !w->ev->progress(w->ev->ctx, done, total))
         return tt_fail(err, TT_ERR_ABORTED, "stopped");
     return TT_OK;
 }
@@ -354,6 +353,7 @@ static tt_status trust_what_stands(work *w, tt_error *err)
 {
     tt_sha256 *sha = NULL;
     size_t lost = 0;
+    uint64_t looked = 0, all = 0;
     if (w->o->resume)
         TT_TRY(tt_segments_clear_gaps(&w->seg, w->out, err));
     if (w->state.done == 0)
@@ -361,6 +361,8 @@ static tt_status trust_what_stands(work *w, tt_error *err)
     tt_note(w->ev, TT_NOTE_STAGE, "checking what is there");
     TT_TRY(tt_sha256_create(&sha, err));
     tt_status st = TT_OK;
+    for (size_t i = 0; i < w->seg.n_ranges; i++)
+        all += w->state.ranges[i][0] != '\0' ? w->seg.ranges[i].end - w->seg.ranges[i].begin : 0;
     for (size_t i = 0; i < w->seg.n_ranges && st == TT_OK; i++) {
         bool same = false;
         if (w->state.ranges[i][0] == '\0')
@@ -368,10 +370,11 @@ static tt_status trust_what_stands(work *w, tt_error *err)
         st = rehash(w, i, sha, &same, err);
         if (st != TT_OK)
             break;
+        looked += w->seg.ranges[i].end - w->seg.ranges[i].begin;
+        st = progress(w, looked, all, err);
         if (same) {
-            w->before += w->seg.ranges[i].end - w->seg.ranges[i].begin;
+            w->done += w->seg.ranges[i].end - w->seg.ranges[i].begin;
             w->hr->kept++;
-            st = progress(w, w->before, err);
         } else {
             w->state.ranges[i][0] = '\0';
             lost++;
@@ -467,29 +470,31 @@ static bool go_on(void *ctx, uint64_t came)
 {
     const work *w = ctx;
     return w->ev == NULL || w->ev->progress == NULL ||
-           w->ev->progress(w->ev->ctx, w->before + came, w->seg.source_bytes);
+           w->ev->progress(w->ev->ctx, w->done, w->seg.source_bytes);
 }
 
 static tt_status fetch_loop(work *w, const size_t *missing, size_t n, tt_hub_fetch *f,
                             tt_error *err)
 {
     tt_sha256 *sha = NULL;
-    uint64_t done = w->before, synced = 0, looked = 0;
+    uint64_t synced = 0, looked = 0;
     tt_status st;
     TT_TRY(tt_sha256_create(&sha, err));
     for (size_t i = 0; i < n; i++) {
         const tt_source_range *r = &w->seg.ranges[missing[i]];
         const unsigned char *bytes = NULL;
         uint64_t size = r->end - r->begin;
+        if (i == 0 || w->seg.ranges[missing[i - 1]].shard != r->shard)
+            tt_note(w->ev, TT_NOTE_STAGE, "downloading %s", shard_name(w, r->shard));
         TT_GOTO(tt_hub_fetch_next(f, go_on, w, &bytes, err), out);
         TT_GOTO(follow_shard(w, r, bytes, err), out);
         TT_GOTO(convert_range(w, missing[i], bytes, sha, err), out);
         if (missing[i] + 1 == w->seg.n_ranges || w->seg.ranges[missing[i] + 1].shard != r->shard)
             TT_GOTO(judge_shard(w, r, err), out);
-        done += size;
+        w->done += size;
         synced += size;
         looked += size;
-        TT_GOTO(progress(w, done, err), out);
+        TT_GOTO(progress(w, w->done, w->seg.source_bytes, err), out);
         if (synced >= SYNC_BYTES) {
             TT_GOTO(tt_journal_sync(w->journal, err), out);
             synced = 0;
@@ -521,7 +526,6 @@ static tt_status fetch_ranges(work *w, tt_error *err)
         missing[n++] = i;
     }
     if (st == TT_OK && n > 0) {
-        tt_note(w->ev, TT_NOTE_STAGE, "downloading");
         st = tt_sha256_create(&w->sha, err);
         if (st == TT_OK)
             st = tt_hub_fetch_start(w->hub, parts, n, w->o->window, &f, err);

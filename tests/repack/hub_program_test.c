@@ -182,12 +182,21 @@ static void events(void **state)
 {
     assert_int_equal(RUN("--repo", REPO, "--output", target, "--json"), 0);
     has(out, "\"event\":\"progress\"");
+    has(out, "\"text\":\"downloading model-00002-of-00003.safetensors\"");
     events_end_with("done");
     assert_string_equal(err, "");
     test_hub_set_fault(hub, test_hub_gate, NULL);
     assert_int_equal(RUN("--repo", REPO, "--output", target, "--overwrite", "--json"), 1);
     events_end_with("failed");
     has(err, "accept its terms");
+    assert_int_equal(RUN("--plan", "--repo", REPO, "--output", target, "--json"), 1);
+    events_end_with("failed");
+    test_hub_set_fault(hub, NULL, NULL);
+    assert_int_equal(
+        RUN("--verify-install", "--input-gturbo", target, "--against", "models/tales", "--json"),
+        0);
+    has(out, "\"event\":\"compared\"");
+    events_end_with("done");
 }
 
 static void stop_it(void *ctx, const test_hub_request *r, test_hub_answer *a)

@@ -234,6 +234,7 @@ static void headers_are_asked_for_at_once(void **state)
 typedef struct plan {
     int kind;
     unsigned every; /* of how many requests one goes wrong */
+    unsigned most;  /* how many at most; 0: no limit */
     unsigned hit, seen;
     const char *token; /* that was sent with the ticket */
     bool leaked, sent;
@@ -276,7 +277,7 @@ static void misbehave(void *ctx, const test_hub_request *r, test_hub_answer *a)
                            : p->kind != F_DROP && p->kind != F_500 && p->kind != F_503 &&
                                  p->kind != F_429 && (!range || a->status != 206))
         return;
-    if (p->seen++ % p->every != p->every - 1)
+    if (p->seen++ % p->every != p->every - 1 || (p->most > 0 && p->hit == p->most))
         return;
     p->hit++;
     uint64_t n = a->length;
@@ -343,7 +344,7 @@ static void faults_are_got_over(void **state)
     for (int kind = 0; kind < F_KINDS; kind++) {
         /* Those that cost a second each are rarer. */
         bool slow = kind == F_STALL || kind == F_DRIP || kind == F_DRIP_HEAD;
-        plan p = {.kind = kind, .every = slow ? 40 : kind == F_SMALL ? 2 : 5};
+        plan p = {.kind = kind, .every = slow ? 10 : kind == F_SMALL ? 2 : 5, .most = slow ? 2 : 0};
         test_hub_set_fault(hub, misbehave, &p);
         opt.repack.overwrite = true;
         if (install(false) != TT_OK)
