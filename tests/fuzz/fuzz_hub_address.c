@@ -10,14 +10,15 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* The host as the text has it: behind the scheme and what looks like a name with a password. */
+/* The host as the text has it: behind the scheme, slashes, of which some may be too many or too
+ * few, and what looks like a name with a password. */
 static void plain_host(const char *url, char out[512])
 {
-    const char *from = strstr(url, "://"), *at;
+    const char *from = strchr(url, ':'), *at;
     out[0] = '\0';
     if (from == NULL)
         return;
-    from += 3;
+    from += 1 + strspn(from + 1, "/");
     size_t n = strcspn(from, "/?#");
     for (size_t i = 0; i < n; i++)
         if (from[i] == '@') {
