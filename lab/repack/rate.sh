@@ -3,18 +3,20 @@
 #
 #   TinyTitanBench synth --preset qwen3.6-35b-a3b --as checkpoint --layers 20 --output SNAPSHOT
 #   make -C lab/repack && lab/repack/rate.sh --input SNAPSHOT --output DIR [--rounds 3]
-#       [--sample 2G] [--threads N] [--csv FILE]
+#       [--sample 2G] [--threads N] [--keep-cache] [--csv FILE]
 #
 # DIR is a folder on the disk that is written to; what is made there is removed. In each round the
 # page cache is dropped before the reads R and before the conversion; R and W are --sample bytes read
 # from the checkpoint and written to DIR, synced; Q is bf16 quantized to 4 bits in memory by as many
 # threads, with the SHA-256 of the result. All three are measured before and after the conversion and
 # added up. limit = the lower of Q and source / (source / R + output / W); share = rate / limit, which
-# is to be 0.8. Peak memory is that of the converting process. Needs root for the page cache.
+# is to be 0.8. Peak memory is that of the converting process. Needs root for the page cache, which
+# --keep-cache leaves alone: a trial of the script, no measurement.
 set -eu
 export LC_ALL=C.UTF-8
 repack=build/bin/TinyTitanRepack limits=build/lab/repack_limits input='' output='' rounds=3 sample=2G
 threads=$(lscpu -p=CORE | grep -vc '^#') csv=/dev/stdout
+keep=0
 while [ $# -gt 0 ]; do
     case $1 in
     --input) input=$2 ;;
@@ -24,6 +26,7 @@ while [ $# -gt 0 ]; do
     --threads) threads=$2 ;;
     --csv) csv=$2 ;;
     --repack) repack=$2 ;;
+    --keep-cache) keep=1; shift; continue ;;
     *) echo "rate.sh: unknown option $1" >&2; exit 2 ;;
     esac
     shift 2
@@ -37,7 +40,7 @@ mkdir -p "$output"
 install=$output/rate.$$.gturbo piece=$output/rate.$$.piece
 trap 'rm -rf "$install" "$install.partial" "$piece"' EXIT
 
-drop() { sync; echo 3 >/proc/sys/vm/drop_caches; }
+drop() { sync; [ "$keep" = 1 ] || echo 3 >/proc/sys/vm/drop_caches; }
 
 # Adds BYTES SECONDS of one more look at each bound to r, w and q.
 look() {
