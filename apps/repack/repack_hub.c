@@ -91,6 +91,13 @@ static tt_status take_options(const repack_options *o, tt_catalogue *c, tt_hub_i
     return TT_OK;
 }
 
+json_t *repack_origin_json(const tt_origin *o)
+{
+    return json_pack("{s:s, s:s, s:i, s:i, s:I}", "repository", o->repository, "commit", o->commit,
+                     "shards", (int)o->shards, "verified", (int)o->verified, "ranges",
+                     (json_int_t)o->ranges);
+}
+
 static void tell_result(const repack_options *o, const repack_progress *p,
                         const tt_repack_report *r, const tt_hub_report *h)
 {
@@ -121,8 +128,8 @@ static void tell_result(const repack_options *o, const repack_progress *p,
     else
         printf(
             "%u of %u shards were read whole and verified against the hub's SHA-256; of the others "
-            "every range has a digest of what it became\n",
-            h->verified, h->shards);
+            "the manifest has digests of %zu ranges\n",
+            h->verified, h->shards, h->recorded);
     printf("%s\n", r->path);
 }
 

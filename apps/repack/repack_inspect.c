@@ -6,6 +6,7 @@
 
 #include "format/install.h"
 #include "format/install_writer.h"
+#include "repack/origin.h"
 
 /* Opens without hashing. `receipt` says what became of the receipt. */
 static tt_status open_any(const char *dir, tt_install **in, char receipt[1024], tt_error *err)
@@ -116,12 +117,18 @@ static void print_tables(const tt_install *in, const char *receipt)
 {
     const json_t *m = tt_install_manifest(in);
     uint64_t sum = 0;
+    tt_origin origin;
+    char text[512];
     printf("%s\n", tt_install_dir(in));
     printf("  model               %s (%s)\n", tt_install_model_id(in),
            tt_family_name(tt_install_arch(in)->family));
     printf("  written by          %s\n", json_string_value(json_object_get(m, "writer")));
     printf("  manifest            %s\n", tt_install_manifest_sha256(in));
     printf("  receipt             %s\n", receipt);
+    tt_origin_of(m, &origin);
+    tt_origin_tell(&origin, text, sizeof text);
+    if (text[0] != '\0')
+        printf("  source              %s\n", text);
     print_arch(tt_install_arch(in));
     print_layout("experts", tt_install_expert_layout(in));
     print_layout("experts of the draft", tt_install_mtp_expert_layout(in));

@@ -106,7 +106,11 @@ static int against(const repack_options *o)
     repack_progress_end(&p);
     if (st != TT_OK)
         return failed("comparison", &err);
-    if (!o->quiet && !o->json)
+    if (o->json)
+        repack_event("compared",
+                     json_pack("{s:I, s:I, s:I}", "parts", (json_int_t)r.parts, "compared",
+                               (json_int_t)r.compared, "source_bytes", (json_int_t)r.source_bytes));
+    else if (!o->quiet)
         printf("Compared %zu of %zu parts (%.1f MB of the checkpoint) in %.1f s: the same bytes\n",
                r.compared, r.parts, (double)r.source_bytes / 1e6, tt_now() - p.start);
     return 0;
@@ -122,14 +126,22 @@ static int verify(const repack_options *o)
     repack_progress_end(&p);
     if (st != TT_OK)
         return failed("verification", &err);
-    if (o->json)
-        repack_event("done",
-                     json_pack("{s:s, s:I, s:I, s:f}", "path", r.path, "bytes", (json_int_t)r.bytes,
-                               "files", (json_int_t)r.files, "seconds", tt_now() - p.start));
-    else if (!o->quiet)
-        printf("Verified %zu files (%llu bytes), %llu experts in %.1f s\nReceipt: %s/%s\n", r.files,
-               (unsigned long long)r.bytes, (unsigned long long)r.experts, tt_now() - p.start,
-               r.path, TT_RECEIPT_NAME);
+    if (o->json) {
+        json_t *done =
+            json_pack("{s:s, s:I, s:I, s:f}", "path", r.path, "bytes", (json_int_t)r.bytes, "files",
+                      (json_int_t)r.files, "seconds", tt_now() - p.start);
+        if (r.origin.hub)
+            json_object_set_new(done, "source", repack_origin_json(&r.origin));
+        repack_event("done", done);
+    } else if (!o->quiet) {
+        char origin[512];
+        tt_origin_tell(&r.origin, origin, sizeof origin);
+        printf("Verified %zu files (%llu bytes), %llu experts in %.1f s\n", r.files,
+               (unsigned long long)r.bytes, (unsigned long long)r.experts, tt_now() - p.start);
+        if (origin[0] != '\0')
+            printf("Source: %s\n", origin);
+        printf("Receipt: %s/%s\n", r.path, TT_RECEIPT_NAME);
+    }
     return 0;
 }
 
@@ -176,8 +188,7 @@ int main(int argc, char **argv)
         return 2;
     }
     tt_stop_catch();
-    json_events = o.json && (o.mode == MODE_INSTALL || o.mode == MODE_HUB ||
-                             o.mode == MODE_VERIFY || o.mode == MODE_EXPORT);
+    json_events = o.json && o.mode != MODE_LIST && o.mode != MODE_INSPECT;
     int rc = 0;
     switch (o.mode) {
     case MODE_HELP:

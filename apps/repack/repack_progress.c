@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -31,18 +32,53 @@ static void eta(char *out, size_t n, double seconds)
         snprintf(out, n, "%d:%02d h", (int)(seconds / 3600), (int)(seconds / 60) % 60);
 }
 
-static void bar(char out[BAR + 3], unsigned percent)
+static void bar(char *out, unsigned width, unsigned percent)
 {
-    unsigned full = percent >= 100 ? BAR : percent * BAR / 100;
-    out[0] = '[';
-    for (unsigned i = 0; i < BAR; i++)
-        out[1 + i] = i < full ? '=' : i == full ? '>' : ' ';
-    strcpy(out + 1 + BAR, "]");
+    unsigned full = percent >= 100 ? width : percent * width / 100;
+    *out++ = '[';
+    for (unsigned i = 0; i < width; i++)
+        *out++ = i < full ? '=' : i == full ? '>' : ' ';
+    strcpy(out, "]");
+}
+
+static void amount(char *out, size_t n, uint64_t done, uint64_t total)
+{
+    bool large = total >= 10000000000u;
+    double unit = large ? 1e9 : 1e6;
+    snprintf(out, n, "%.1f of %.1f %s", (double)done / unit, (double)total / unit,
+             large ? "GB" : "MB");
+}
+
+static unsigned columns(void)
+{
+    struct winsize w = {0};
+    return ioctl(STDERR_FILENO, TIOCGWINSZ, &w) == 0 && w.ws_col > 0 ? w.ws_col : 80;
+}
+
+/* One line that fits: a longer one would wrap, and could not be written over. Where the whole stage
+ * has no room, its last word is shown, the file. */
+static void show_bar(repack_progress *p, const char *how_much, const char *left, unsigned percent,
+                     double rate)
+{
+    char drawn[BAR + 3], line[512];
+    unsigned width = columns();
+    if (width > sizeof line)
+        width = sizeof line;
+    bar(drawn, width >= 100 ? BAR : BAR / 2, percent);
+    int n = snprintf(line, sizeof line, "%s %3u %%  %s  %.1f MB/s  ETA %s  ", drawn, percent,
+                     how_much, rate / 1e6, left);
+    const char *stage = p->stage, *word = strrchr(stage, ' ');
+    if ((size_t)n + strlen(stage) >= width && word != NULL)
+        stage = word + 1;
+    snprintf(line + n, sizeof line - (size_t)n, "%s", stage);
+    line[width - 1] = '\0';
+    fprintf(stderr, "\r%s\033[K", line);
+    p->line_open = true;
 }
 
 static void show(repack_progress *p, uint64_t done, unsigned percent, double rate)
 {
-    char left[32] = "-", drawn[BAR + 3] = "";
+    char left[32] = "-", how_much[64];
     double remaining = rate > 0 && done <= p->total ? (double)(p->total - done) / rate : -1;
     if (p->json) {
         json_t *e = json_pack("{s:s, s:I, s:I, s:f}", "stage", p->stage, "done", (json_int_t)done,
@@ -54,12 +90,12 @@ static void show(repack_progress *p, uint64_t done, unsigned percent, double rat
     }
     if (remaining >= 0)
         eta(left, sizeof left, remaining);
+    amount(how_much, sizeof how_much, done, p->total);
     if (p->tty)
-        bar(drawn, percent);
-    fprintf(stderr, "%s%s %s%s%3u %%  %.1f of %.1f MB  %.1f MB/s  ETA %s%s%s%s", p->tty ? "\r" : "",
-            p->what, drawn, p->tty ? " " : "", percent, (double)done / 1e6, (double)p->total / 1e6,
-            rate / 1e6, left, p->tty ? "  " : "", p->tty ? p->stage : "", p->tty ? "\033[K" : "\n");
-    p->line_open = p->tty;
+        show_bar(p, how_much, left, percent, rate);
+    else
+        fprintf(stderr, "%s %3u %%  %s  %.1f MB/s  ETA %s\n", p->what, percent, how_much,
+                rate / 1e6, left);
 }
 
 static bool on_progress(void *ctx, uint64_t done, uint64_t total)

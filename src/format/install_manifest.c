@@ -1,5 +1,6 @@
 #include "format/install_manifest.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -92,10 +93,38 @@ static tt_status check_arch(parse *p, tt_error *err)
     return get_exact(p->m->tree, "family", tt_family_name(p->m->arch.family), p->file, err);
 }
 
+/* "BEGIN-END", bytes of a file of `size`. */
+static bool range_valid(const char *text, uint64_t size)
+{
+    unsigned long long begin = 0, end = 0;
+    char again[48];
+    if (sscanf(text, "%19llu-%19llu", &begin, &end) != 2 || begin >= end || end > size)
+        return false;
+    snprintf(again, sizeof again, "%llu-%llu", begin, end);
+    return strcmp(text, again) == 0;
+}
+
+static tt_status check_ranges(parse *p, json_t *entry, const char *name, uint64_t size,
+                              tt_error *err)
+{
+    json_t *ranges = NULL, *digest;
+    const char *place, *text = NULL;
+    TT_TRY(tt_json_get_object(entry, "ranges", p->file, &ranges, err));
+    json_object_foreach(ranges, place, digest)
+    {
+        if (!range_valid(place, size))
+            return tt_fail_at(err, TT_ERR_FORMAT, p->file, -1,
+                              "source file \"%.100s\" has no bytes \"%.60s\"", name, place);
+        TT_TRY(get_digest(ranges, place, p->file, &text, err));
+    }
+    return TT_OK;
+}
+
 static tt_status check_source(parse *p, tt_error *err)
 {
     static const char *const known[] = {"repository", "revision", "index_sha256", "files", NULL};
-    static const char *const entry_keys[] = {"size", "sha256", "header_sha256", "hub_id", NULL};
+    static const char *const entry_keys[] = {"size",   "sha256", "header_sha256",
+                                             "hub_id", "ranges", NULL};
     json_t *source = NULL, *files = NULL, *entry;
     const char *text = NULL, *key;
     uint64_t size = 0;
@@ -119,6 +148,8 @@ static tt_status check_source(parse *p, tt_error *err)
             TT_TRY(get_digest(entry, "header_sha256", p->file, &text, err));
         if (json_object_get(entry, "hub_id") != NULL)
             TT_TRY(tt_json_get_string(entry, "hub_id", p->file, &text, err));
+        if (json_object_get(entry, "ranges") != NULL)
+            TT_TRY(check_ranges(p, entry, key, size, err));
     }
     return TT_OK;
 }

@@ -2,6 +2,7 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -463,6 +464,17 @@ bool tt_safetensors_is_remote(const tt_safetensors *st)
 const char *tt_safetensors_index_path(const tt_safetensors *st)
 {
     return st->index_path;
+}
+
+void tt_safetensors_expect(const tt_safetensors *st, const tt_st_tensor *t, uint64_t begin,
+                           uint64_t n)
+{
+    if (t->shard >= st->n_shards || st->remote.read != NULL || begin >= t->bytes)
+        return;
+    if (n > t->bytes - begin)
+        n = t->bytes - begin;
+    posix_fadvise(st->shards[t->shard].fd, (off_t)(t->offset + begin), (off_t)n,
+                  POSIX_FADV_WILLNEED);
 }
 
 tt_status tt_safetensors_read(const tt_safetensors *st, const tt_st_tensor *t, uint64_t begin,

@@ -84,6 +84,10 @@ const char *tt_safetensors_index_path(const tt_safetensors *st);
 /* Reads n bytes of a tensor from byte `begin` of its data. */
 TT_MUST_CHECK tt_status tt_safetensors_read(const tt_safetensors *st, const tt_st_tensor *t,
                                             uint64_t begin, void *buf, size_t n, tt_error *err);
+/* Says that these bytes will be read soon, so that the disk works meanwhile. A hint: what cannot be
+ * followed is no error. */
+void tt_safetensors_expect(const tt_safetensors *st, const tt_st_tensor *t, uint64_t begin,
+                           uint64_t n);
 
 const char *tt_st_dtype_name(tt_st_dtype t); /* as in the header, "BF16" */
 uint32_t tt_st_dtype_bytes(tt_st_dtype t);

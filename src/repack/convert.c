@@ -23,6 +23,7 @@ struct tt_converter {
     float *f32;           /* chunk values */
     unsigned char *words; /* encoded chunk, or bf16 */
     uint16_t *scales, *biases;
+    float fp8[256];
 };
 
 /* One tensor on its way. */
@@ -40,6 +41,8 @@ tt_status tt_converter_create(const tt_safetensors *st, unsigned threads, uint64
     if (c == NULL)
         return tt_fail(err, TT_ERR_NOMEM, "out of memory for a converter");
     c->st = st;
+    for (unsigned i = 0; i < 256; i++)
+        c->fp8[i] = tt_f8_e4m3_to_f32((uint8_t)i);
     c->chunk = chunk_values > 0 ? chunk_values : CHUNK_VALUES;
     c->raw = malloc(4 * c->chunk);
     c->f32 = malloc(4 * c->chunk);
@@ -82,6 +85,7 @@ typedef struct widen {
     float *out; /* NULL: only look for values that are not finite */
     _Atomic uint64_t first_bad;
     const struct factors *factors; /* fp8 */
+    const float *fp8;              /* its 256 values */
 } widen;
 
 /* Factors of the blocks that some rows lie in. */
@@ -126,10 +130,51 @@ static float widen_one(const unsigned char *raw, tt_st_dtype dtype, size_t i)
     }
 }
 
+/* The usual case, without a branch for each value; false when one is not finite. */
+static bool widen_bf16(const unsigned char *raw, float *out, size_t n)
+{
+    uint32_t bad = 0;
+    for (size_t i = 0; i < n; i++) {
+        uint16_t h;
+        memcpy(&h, raw + 2 * i, 2);
+        bad |= (uint32_t)(h & 0x7f80) == 0x7f80;
+        if (out != NULL)
+            out[i] = tt_bf16_to_f32(h);
+    }
+    return bad == 0;
+}
+
+/* Fp8 with factors, a run within one block at a time. */
+static bool widen_fp8(const widen *w, size_t begin, size_t end)
+{
+    const factors *f = w->factors;
+    uint32_t bad = 0;
+    for (size_t i = begin; i < end;) {
+        uint64_t col = i % f->cols, run = TT_FP8_BLOCK - col % TT_FP8_BLOCK;
+        float factor = factor_of(f, i);
+        if (run > f->cols - col)
+            run = f->cols - col;
+        if (run > end - i)
+            run = end - i;
+        for (uint64_t k = 0; k < run; k++) {
+            float v = w->fp8[w->raw[i + k]] * factor;
+            bad |= !isfinite(v);
+            w->out[i + k] = v;
+        }
+        i += run;
+    }
+    return bad == 0;
+}
+
 static void widen_part(void *ctx, size_t begin, size_t end, unsigned worker)
 {
     (void)worker;
     widen *w = ctx;
+    if (w->dtype == TT_ST_BF16 && w->factors == NULL &&
+        widen_bf16(w->raw + 2 * begin, w->out != NULL ? w->out + begin : NULL, end - begin))
+        return;
+    if (w->factors != NULL && w->out != NULL && widen_fp8(w, begin, end))
+        return;
     for (size_t i = begin; i < end; i++) {
         float f = widen_one(w->raw, w->dtype, i);
         if (w->factors != NULL)
@@ -149,7 +194,12 @@ static tt_status check_values(const tt_converter *c, const tt_st_tensor *t, uint
                               uint64_t n, const unsigned char *raw, const factors *fs, float *out,
                               tt_error *err)
 {
-    widen w = {.raw = raw, .dtype = t->dtype, .out = out, .first_bad = UINT64_MAX, .factors = fs};
+    widen w = {.raw = raw,
+               .dtype = t->dtype,
+               .out = out,
+               .first_bad = UINT64_MAX,
+               .factors = fs,
+               .fp8 = c->fp8};
     tt_pool_run(c->pool, n, 4096, widen_part, &w);
     uint64_t bad = atomic_load(&w.first_bad);
     if (bad == UINT64_MAX)
@@ -252,6 +302,15 @@ tt_status tt_convert_rows(tt_converter *c, const tt_piece *src, tt_dtype dtype, 
                            (unsigned long long)(src->first_row + row));
 }
 
+void tt_convert_expect(const tt_converter *c, const tt_piece *src, uint64_t cols, uint64_t row,
+                       uint64_t n)
+{
+    const tt_st_tensor *t = src->values;
+    /* Words of quantized input are fewer than values; a little too much is no harm. */
+    uint64_t each = t->dtype == TT_ST_U32 ? 1 : tt_st_dtype_bytes(t->dtype);
+    tt_safetensors_expect(c->st, t, (src->first_row + row) * cols * each, n * cols * each);
+}
+
 static tt_status encode_rows(const job *j, uint64_t row, uint64_t n, void *words, uint16_t *scales,
                              uint16_t *biases, tt_error *err)
 {
@@ -276,6 +335,7 @@ static tt_status copy_part(tt_converter *c, const tt_st_tensor *t, uint64_t firs
     uint32_t each = tt_st_dtype_bytes(t->dtype);
     for (uint64_t done = 0; done < n;) {
         uint64_t step = n - done < c->chunk ? n - done : c->chunk;
+        tt_safetensors_expect(c->st, t, (first + done + step) * each, 2 * step * each);
         TT_TRY(fetch(c, t, first + done, step, c->raw, NULL, err));
         TT_TRY(tt_emit_append(out, c->raw, step * each, err));
         done += step;
@@ -323,6 +383,7 @@ static tt_status encode_pass(const job *j, unsigned append, uint16_t *all_scales
     TT_TRY(rows_at_a_time(j, &step, err));
     for (uint64_t row = 0; row < j->rows; row += step) {
         uint64_t n = j->rows - row < step ? j->rows - row : step;
+        tt_convert_expect(c, j->src, j->cols, row + n, 2 * step);
         uint16_t *scales = all_scales != NULL ? all_scales + row * groups : c->scales;
         uint16_t *biases = all_biases != NULL ? all_biases + row * groups : c->biases;
         TT_TRY(encode_rows(j, row, n, c->words, scales, biases, err));

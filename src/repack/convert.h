@@ -31,6 +31,10 @@ TT_MUST_CHECK tt_status tt_convert_rows(tt_converter *c, const tt_piece *src, tt
 TT_MUST_CHECK tt_status tt_convert_copy(tt_converter *c, const tt_st_tensor *t, uint64_t first,
                                         uint64_t n, void *out, tt_error *err);
 
+/* Says that rows [row, row + n) of a piece will be converted soon. */
+void tt_convert_expect(const tt_converter *c, const tt_piece *src, uint64_t cols, uint64_t row,
+                       uint64_t n);
+
 /* Appends a tensor to a file at the places that its index entry names. */
 TT_MUST_CHECK tt_status tt_convert_tensor(tt_converter *c, const tt_index_entry *entry,
                                           const tt_piece *src, tt_emit *out, tt_error *err);

@@ -10,6 +10,7 @@
 #include "base/file.h"
 
 #define STEP ((uint64_t)4 << 20)
+#define PUSH (8 * TT_MIB)
 
 tt_status tt_emit_create(tt_emit *e, const char *path, const tt_repack_events *ev, uint64_t *done,
                          uint64_t total, tt_error *err)
@@ -64,6 +65,16 @@ tt_status tt_emit_write(tt_emit *e, const void *bytes, uint64_t n, uint64_t offs
     return tt_file_pwrite(e->fd, e->path, bytes, (size_t)n, offset, err);
 }
 
+/* Lets the disk write while the next bytes are made, so that little is left for the sync. What it
+ * says is left to the sync too. */
+static void push(tt_emit *e)
+{
+    if (e->at - e->pushed < PUSH)
+        return;
+    sync_file_range(e->fd, (off_t)e->pushed, (off_t)(e->at - e->pushed), SYNC_FILE_RANGE_WRITE);
+    e->pushed = e->at;
+}
+
 tt_status tt_emit_append(tt_emit *e, const void *bytes, uint64_t n, tt_error *err)
 {
     const char *p = bytes;
@@ -74,6 +85,7 @@ tt_status tt_emit_append(tt_emit *e, const void *bytes, uint64_t n, tt_error *er
         p += step;
         n -= step;
         e->at += step;
+        push(e);
         *e->done += step;
         if (e->ev != NULL && e->ev->progress != NULL &&
             !e->ev->progress(e->ev->ctx, *e->done, e->total))

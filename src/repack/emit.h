@@ -18,7 +18,7 @@
 typedef struct tt_emit {
     int fd;
     char path[TT_MAX_PATH];
-    uint64_t at;
+    uint64_t at, pushed; /* bytes appended; handed to the disk */
     tt_sha256 *sha;
     const tt_repack_events *ev;
     uint64_t *done; /* bytes of the whole job, advanced by every append */

@@ -9,6 +9,7 @@
 #include <time.h>
 
 #include "base/clock.h"
+#include "repack/hub_address.h"
 #include "repack/repack.h"
 
 #define MAX_HOPS      8u
@@ -56,52 +57,6 @@ bool tt_hub_revision_valid(const char *revision)
 
 /* ---- addresses ---- */
 
-/* Scheme, host and port in one string; false when it is none of ours. */
-static bool origin_of(const char *url, char out[512], bool *safe)
-{
-    CURLU *u = curl_url();
-    char *scheme = NULL, *host = NULL, *port = NULL;
-    bool ok = u != NULL && curl_url_set(u, CURLUPART_URL, url, 0) == CURLUE_OK &&
-              curl_url_get(u, CURLUPART_SCHEME, &scheme, 0) == CURLUE_OK &&
-              curl_url_get(u, CURLUPART_HOST, &host, 0) == CURLUE_OK &&
-              curl_url_get(u, CURLUPART_PORT, &port, CURLU_DEFAULT_PORT) == CURLUE_OK &&
-              (strcmp(scheme, "http") == 0 || strcmp(scheme, "https") == 0);
-    if (ok) {
-        ok = snprintf(out, 512, "%s://%s:%s", scheme, host, port) < 512;
-        for (char *s = out; *s != '\0'; s++)
-            *s = (char)tolower((unsigned char)*s);
-        *safe = strcmp(scheme, "https") == 0 || strcmp(host, "127.0.0.1") == 0 ||
-                strcmp(host, "[::1]") == 0 || strcasecmp(host, "localhost") == 0;
-    }
-    curl_free(scheme);
-    curl_free(host);
-    curl_free(port);
-    curl_url_cleanup(u);
-    return ok;
-}
-
-static bool same_origin(const char *a, const char *b)
-{
-    char oa[512], ob[512];
-    bool safe;
-    return origin_of(a, oa, &safe) && origin_of(b, ob, &safe) && strcmp(oa, ob) == 0;
-}
-
-/* Slashes of a branch's name are part of the name. */
-static void escape_revision(const char *revision, char out[512])
-{
-    size_t n = 0;
-    for (const char *s = revision; *s != '\0' && n < 500; s++) {
-        if (*s == '/') {
-            memcpy(out + n, "%2F", 3);
-            n += 3;
-        } else {
-            out[n++] = *s;
-        }
-    }
-    out[n] = '\0';
-}
-
 static tt_status first_url(tt_hub_request *r, tt_error *err)
 {
     const tt_hub *h = r->hub;
@@ -115,7 +70,7 @@ static tt_status first_url(tt_hub_request *r, tt_error *err)
         n = snprintf(r->url, sizeof r->url, "%s", r->file->url);
     } else {
         char *name = curl_easy_escape(h->easy, r->file->name, 0);
-        escape_revision(h->commit[0] != '\0' ? h->commit : h->revision, revision);
+        tt_hub_escape_revision(h->commit[0] != '\0' ? h->commit : h->revision, revision);
         n = snprintf(r->url, sizeof r->url, "%s/%s/resolve/%s/%s", h->endpoint, h->repository,
                      revision, name != NULL ? name : "");
         curl_free(name);
@@ -159,7 +114,7 @@ static tt_status check_options(tt_hub *h, const tt_hub_options *o, tt_error *err
                        sizeof h->endpoint - 1);
     memcpy(h->endpoint, o->endpoint, n);
     h->endpoint[n] = '\0';
-    if (!origin_of(h->endpoint, origin, &h->token_may_go))
+    if (!tt_hub_origin(h->endpoint, origin, &h->token_may_go))
         return tt_fail(err, TT_ERR_INVALID,
                        "\"%.200s\" is not the address of a hub: https://HOST is wanted",
                        o->endpoint);
@@ -295,10 +250,8 @@ static bool make_room(tt_hub_request *r, uint64_t need)
     return true;
 }
 
-static size_t on_bytes(char *bytes, size_t each, size_t n, void *ctx)
+size_t tt_hub_request_body(tt_hub_request *r, const void *bytes, size_t n)
 {
-    tt_hub_request *r = ctx;
-    n *= each;
     r->hub->received += n;
     if (r->response.status != 200 && r->response.status != 206)
         return n; /* the body of an error or a redirect */
@@ -311,6 +264,11 @@ static size_t on_bytes(char *bytes, size_t each, size_t n, void *ctx)
     memcpy(r->bytes + r->got, bytes, n);
     r->got += n;
     return n;
+}
+
+static size_t on_bytes(char *bytes, size_t each, size_t n, void *ctx)
+{
+    return tt_hub_request_body(ctx, bytes, each * n);
 }
 
 static int on_progress(void *ctx, curl_off_t a, curl_off_t b, curl_off_t c, curl_off_t d)
@@ -333,7 +291,7 @@ static tt_status set_headers(tt_hub_request *r, CURL *easy, tt_error *err)
     curl_slist_free_all(r->headers);
     r->headers = NULL;
     bool ok = add_header(r, "Accept-Encoding: identity");
-    if (r->hub->token != NULL && same_origin(r->url, r->hub->endpoint)) {
+    if (r->hub->token != NULL && tt_hub_same_origin(r->url, r->hub->endpoint)) {
         if (snprintf(line, sizeof line, "Authorization: Bearer %s", r->hub->token) >=
             (int)sizeof line)
             return tt_fail(err, TT_ERR_INVALID, "the token is too long to be one");
@@ -360,6 +318,7 @@ tt_status tt_hub_request_begin(tt_hub_request *r, CURL *easy, tt_error *err)
     if (r->hops == 0)
         tt_hub_response_init(&r->response);
     r->got_before = r->got;
+    r->began = tt_now();
     r->too_long = r->wrong_range = r->unranged = r->checked = r->no_memory = false;
     r->curl_error[0] = '\0';
     curl_easy_reset(easy);
@@ -389,13 +348,14 @@ tt_status tt_hub_request_begin(tt_hub_request *r, CURL *easy, tt_error *err)
 /* Whether the last answer came from the host that the hub sent us to for the contents of a file. */
 static bool from_contents(const tt_hub_request *r)
 {
-    return r->file != NULL && (r->cached_url || !same_origin(r->url, r->hub->endpoint));
+    return r->file != NULL && (r->cached_url || !tt_hub_same_origin(r->url, r->hub->endpoint));
 }
 
 /* Another attempt, unless too many in a row brought nothing. */
 static tt_hub_verdict again(tt_hub_request *r, tt_error *err, const char *why)
 {
-    r->fruitless = r->got > r->got_before ? 1 : r->fruitless + 1;
+    /* Of a whole file nothing is kept for the next attempt. */
+    r->fruitless = r->end != 0 && r->got > r->got_before ? 1 : r->fruitless + 1;
     if (r->fruitless >= MAX_FRUITLESS) {
         tt_fail(err, TT_ERR_IO, "%s cannot be read from %s: %s (%u attempts)", what(r),
                 r->hub->endpoint, why, r->fruitless);
@@ -470,10 +430,10 @@ static tt_hub_verdict missing(tt_hub_request *r, tt_error *err)
 static tt_hub_verdict redirected(tt_hub_request *r, CURL *easy, tt_error *err)
 {
     char *to = NULL;
-    char origin[512];
-    bool safe, from_safe;
     curl_easy_getinfo(easy, CURLINFO_REDIRECT_URL, &to);
-    if (to == NULL || strlen(to) >= sizeof r->url || !origin_of(to, origin, &safe)) {
+    tt_hub_redirect is = to == NULL || strlen(to) >= sizeof r->url ? TT_HUB_REDIRECT_NOWHERE
+                                                                   : tt_hub_redirect_of(r->url, to);
+    if (is == TT_HUB_REDIRECT_NOWHERE) {
         tt_fail(err, TT_ERR_FORMAT, "%s redirects %s to no address that can be followed",
                 r->hub->endpoint, what(r));
         return TT_HUB_FAILED;
@@ -483,8 +443,7 @@ static tt_hub_verdict redirected(tt_hub_request *r, CURL *easy, tt_error *err)
                 MAX_HOPS);
         return TT_HUB_FAILED;
     }
-    if (origin_of(r->url, origin, &from_safe) && strncmp(r->url, "https:", 6) == 0 &&
-        strncmp(to, "https:", 6) != 0) {
+    if (is == TT_HUB_REDIRECT_UNSAFE) {
         tt_fail(err, TT_ERR_STATE, "%s redirects %s from https to http, which is not followed",
                 r->hub->endpoint, what(r));
         return TT_HUB_FAILED;
@@ -578,22 +537,35 @@ static tt_hub_verdict judge_transport(tt_hub_request *r, CURLcode code, tt_error
     case CURLE_SSL_CACERT_BADFILE:
         tt_fail(err, TT_ERR_IO, "%s cannot prove who it is: %s", r->url, why);
         return TT_HUB_FAILED;
-    case CURLE_UNSUPPORTED_PROTOCOL:
     case CURLE_URL_MALFORMAT:
         tt_fail(err, TT_ERR_INVALID, "%s cannot be asked: %s", r->hub->endpoint, why);
         return TT_HUB_FAILED;
     case CURLE_OUT_OF_MEMORY:
         tt_fail(err, TT_ERR_NOMEM, "out of memory for %s", what(r));
         return TT_HUB_FAILED;
-    default:
+    default: /* with CURLE_UNSUPPORTED_PROTOCOL: what came is no answer, the rest of one perhaps */
         return again(r, err, why);
     }
+}
+
+static void note_rate(tt_hub *h, const tt_hub_request *r)
+{
+    uint64_t came = r->got - r->got_before;
+    if (came < RATE_BYTES || came <= h->longest)
+        return;
+    h->longest = came;
+    h->rate = (double)came / (tt_now() - r->began + 1e-9);
 }
 
 tt_hub_verdict tt_hub_request_judge(tt_hub_request *r, CURL *easy, CURLcode code, tt_error *err)
 {
     int status = r->response.status;
     char why[64];
+    note_rate(r->hub, r);
+    /* Every byte is there, and only the end of the answer is not: nothing is left to ask for. */
+    if (code != CURLE_OK && r->end != 0 && r->checked && !r->too_long &&
+        r->got == r->end - r->begin)
+        code = CURLE_OK;
     if (code != CURLE_OK)
         return judge_transport(r, code, err);
     switch (status) {
@@ -608,6 +580,8 @@ tt_hub_verdict tt_hub_request_judge(tt_hub_request *r, CURL *easy, CURLcode code
         }
         if (r->end == 0 && r->response.length != TT_HUB_UNKNOWN && r->got != r->response.length)
             return again(r, err, "the answer ends too early");
+        if (r->end == 0 && r->file != NULL && r->file->size != 0 && r->got != r->file->size)
+            return again(r, err, "the answer is not of the size that the hub lists");
         return identify(r, err);
     case 301:
     case 302:
@@ -674,13 +648,7 @@ static tt_status perform(tt_hub *h, tt_hub_request *r, tt_error *err)
         curl_easy_setopt(h->easy, CURLOPT_NOPROGRESS, 0L);
         curl_easy_setopt(h->easy, CURLOPT_XFERINFOFUNCTION, on_progress);
         curl_easy_setopt(h->easy, CURLOPT_XFERINFODATA, r);
-        double from = tt_now();
         CURLcode code = curl_easy_perform(h->easy);
-        uint64_t came = r->got - r->got_before;
-        if (came >= RATE_BYTES && came > h->longest) {
-            h->longest = came;
-            h->rate = (double)came / (tt_now() - from + 1e-9);
-        }
         v = tt_hub_request_judge(r, h->easy, code, err);
         if (v == TT_HUB_AGAIN || v == TT_HUB_PUSHED_BACK)
             TT_TRY(pause_for(h, r->wait_ms, err));
@@ -706,14 +674,4 @@ tt_status tt_hub_get(tt_hub *h, tt_hub_file *file, const char *path, size_t max,
     *bytes = r.bytes;
     *len = (size_t)r.got;
     return TT_OK;
-}
-
-tt_status tt_hub_get_range(tt_hub *h, tt_hub_file *file, uint64_t begin, uint64_t end, void *bytes,
-                           tt_error *err)
-{
-    tt_hub_request r;
-    tt_hub_request_init(&r, h, file, begin, end, bytes);
-    tt_status st = perform(h, &r, err);
-    tt_hub_request_free(&r);
-    return st;
 }

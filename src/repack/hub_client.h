@@ -36,7 +36,7 @@ typedef struct tt_hub tt_hub;
 /* A file of the repository and what is known of it. Zeros but for the name at first. */
 typedef struct tt_hub_file {
     char name[256];
-    uint64_t size;            /* of the whole file; 0 before the first answer */
+    uint64_t size;            /* of the whole file; 0 while it is not known */
     char id[160];             /* linked ETag or ETag */
     char etag[160];           /* of the host that has the bytes */
     char url[TT_HUB_MAX_URL]; /* where the last redirect led; "" to ask the hub again */
@@ -57,6 +57,7 @@ typedef struct tt_hub_request {
     char curl_error[CURL_ERROR_SIZE];
     unsigned hops, fruitless, pushed_back;
     uint64_t got_before; /* bytes when this attempt began */
+    double began;
     bool cached_url, too_long, wrong_range, no_memory, unranged, checked;
     uint64_t wait_ms; /* before the next attempt */
 } tt_hub_request;
@@ -84,9 +85,6 @@ const char *tt_hub_repository(const tt_hub *hub);
 /* A whole file of at most `max` bytes, or an absolute path of the endpoint; allocated. */
 TT_MUST_CHECK tt_status tt_hub_get(tt_hub *hub, tt_hub_file *file, const char *path, size_t max,
                                    unsigned char **bytes, size_t *len, tt_error *err);
-/* Bytes [begin, end) of a file. */
-TT_MUST_CHECK tt_status tt_hub_get_range(tt_hub *hub, tt_hub_file *file, uint64_t begin,
-                                         uint64_t end, void *bytes, tt_error *err);
 /* Bytes received so far, of all kinds. */
 uint64_t tt_hub_received(const tt_hub *hub);
 
@@ -97,6 +95,8 @@ double tt_hub_rate(const tt_hub *hub);
 void tt_hub_request_init(tt_hub_request *r, tt_hub *hub, tt_hub_file *file, uint64_t begin,
                          uint64_t end, void *bytes);
 TT_MUST_CHECK tt_status tt_hub_request_begin(tt_hub_request *r, CURL *easy, tt_error *err);
+/* Bytes of the body of an answer whose headers were read; returns how many were taken. */
+size_t tt_hub_request_body(tt_hub_request *r, const void *bytes, size_t n);
 tt_hub_verdict tt_hub_request_judge(tt_hub_request *r, CURL *easy, CURLcode code, tt_error *err);
 void tt_hub_request_free(tt_hub_request *r);
 

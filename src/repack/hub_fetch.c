@@ -32,7 +32,8 @@ struct tt_hub_fetch {
     bool started;
     slot slots[SLOTS]; /* of part i: i % SLOTS; only the thread touches one that is not DONE */
     tt_hub_pace pace;
-    unsigned running; /* RUNNING and WAITING */
+    unsigned running;   /* RUNNING and WAITING */
+    uint64_t allocated; /* of all slots; the thread's, but for reading */
 
     pthread_mutex_t lock;
     pthread_cond_t changed;
@@ -89,14 +90,50 @@ static tt_status start_attempt(tt_hub_fetch *f, slot *s, tt_error *err)
     return TT_OK;
 }
 
+static void drop_room(tt_hub_fetch *f, slot *s)
+{
+    f->allocated -= s->cap;
+    free(s->bytes);
+    s->bytes = NULL;
+    s->cap = 0;
+}
+
+/* Memory for a part: that of a slot whose part was handed over, or more, within the window. */
+static void take_room(tt_hub_fetch *f, slot *s, uint64_t need)
+{
+    pthread_mutex_lock(&f->lock);
+    for (unsigned i = 0; i < SLOTS && s->cap < need; i++) {
+        slot *o = &f->slots[i];
+        if (o == s || o->state != FREE || o->cap < need)
+            continue;
+        drop_room(f, s);
+        s->bytes = o->bytes;
+        s->cap = o->cap;
+        o->bytes = NULL;
+        o->cap = 0;
+    }
+    if (s->cap < need) {
+        drop_room(f, s);
+        for (unsigned i = 0; i < SLOTS && f->allocated + need > f->window; i++)
+            if (f->slots[i].state == FREE)
+                drop_room(f, &f->slots[i]);
+        s->bytes = malloc(need);
+        s->cap = s->bytes != NULL ? need : 0;
+        f->allocated += s->cap;
+    }
+    unsigned char *fits = s->cap > need ? realloc(s->bytes, need) : NULL;
+    if (fits != NULL) {
+        f->allocated -= s->cap - need;
+        s->bytes = fits;
+        s->cap = need;
+    }
+    pthread_mutex_unlock(&f->lock);
+}
+
 static tt_status start_part(tt_hub_fetch *f, slot *s, tt_error *err)
 {
     uint64_t need = s->r.end - s->r.begin;
-    if (need > s->cap) {
-        free(s->bytes);
-        s->bytes = malloc(need);
-        s->cap = s->bytes != NULL ? need : 0;
-    }
+    take_room(f, s, need);
     if (s->easy == NULL)
         s->easy = curl_easy_init();
     if (s->bytes == NULL || s->easy == NULL)
@@ -281,6 +318,14 @@ tt_status tt_hub_fetch_next(tt_hub_fetch *f, bool (*go_on)(void *ctx, uint64_t c
     return st;
 }
 
+uint64_t tt_hub_fetch_memory(tt_hub_fetch *f)
+{
+    pthread_mutex_lock(&f->lock);
+    uint64_t n = f->allocated;
+    pthread_mutex_unlock(&f->lock);
+    return n;
+}
+
 void tt_hub_fetch_close(tt_hub_fetch **fetch)
 {
     if (fetch == NULL || *fetch == NULL)
@@ -304,4 +349,30 @@ void tt_hub_fetch_close(tt_hub_fetch **fetch)
     pthread_mutex_destroy(&f->lock);
     free(f);
     *fetch = NULL;
+}
+
+static bool may_go_on(void *ctx, uint64_t came)
+{
+    const tt_repack_events *ev = ctx;
+    return ev == NULL || ev->progress == NULL || ev->progress(ev->ctx, 0, 0);
+}
+
+tt_status
+tt_hub_fetch_all(tt_hub *hub, const tt_hub_part *parts, size_t n, const tt_repack_events *ev,
+                 tt_status (*take)(void *ctx, size_t i, const unsigned char *bytes, tt_error *err),
+                 void *ctx, tt_error *err)
+{
+    tt_hub_fetch *f = NULL;
+    if (n == 0)
+        return TT_OK;
+    TT_TRY(tt_hub_fetch_start(hub, parts, n, 0, &f, err));
+    tt_status st = TT_OK;
+    for (size_t i = 0; i < n && st == TT_OK; i++) {
+        const unsigned char *bytes = NULL;
+        st = tt_hub_fetch_next(f, may_go_on, (void *)ev, &bytes, err);
+        if (st == TT_OK)
+            st = take(ctx, i, bytes, err);
+    }
+    tt_hub_fetch_close(&f);
+    return st;
 }

@@ -28,7 +28,15 @@ TT_MUST_CHECK tt_status tt_hub_fetch_start(tt_hub *hub, const tt_hub_part *parts
  * ten times a second with the bytes that came so far (may be NULL); false is TT_ERR_ABORTED. */
 TT_MUST_CHECK tt_status tt_hub_fetch_next(tt_hub_fetch *f, bool (*go_on)(void *ctx, uint64_t came),
                                           void *ctx, const unsigned char **bytes, tt_error *err);
+/* Bytes of the buffers that it holds now: at most the window, or one part when that is longer. */
+uint64_t tt_hub_fetch_memory(tt_hub_fetch *f);
 /* Stops asking and waits for the thread. */
 void tt_hub_fetch_close(tt_hub_fetch **f);
+
+/* Fetches all parts and hands each to `take` in order. For what is small: progress has no count. */
+TT_MUST_CHECK tt_status
+tt_hub_fetch_all(tt_hub *hub, const tt_hub_part *parts, size_t n, const tt_repack_events *ev,
+                 tt_status (*take)(void *ctx, size_t i, const unsigned char *bytes, tt_error *err),
+                 void *ctx, tt_error *err);
 
 #endif

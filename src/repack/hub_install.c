@@ -19,9 +19,10 @@
 #include "repack/segments.h"
 #include "repack/target.h"
 
-#define SYNC_BYTES  (64 * TT_MIB)  /* of source between two syncs of the journal */
-#define SPACE_BYTES (256 * TT_MIB) /* of source between two looks at the free space */
-#define RESERVE     (64 * TT_MIB)  /* left to others */
+#define SYNC_BYTES   (64 * TT_MIB)   /* of source between two syncs of the journal */
+#define SPACE_BYTES  (256 * TT_MIB)  /* of source between two looks at the free space */
+#define RESERVE      (64 * TT_MIB)   /* left to others */
+#define MAX_RECORDED ((size_t)65536) /* ranges whose digests a manifest has room for */
 
 /* One installation. */
 typedef struct work {
@@ -44,7 +45,7 @@ typedef struct work {
     /* The range that the converter reads from. */
     const tt_source_range *range;
     const unsigned char *range_bytes;
-    uint64_t before; /* source bytes that were done before this attempt fetched */
+    uint64_t done; /* source bytes of ranges that are done */
     /* The shard whose digest is taken, and how far. */
     tt_sha256 *sha;
     uint32_t sha_shard;
@@ -73,9 +74,14 @@ static tt_status remote_size(void *ctx, const char *shard, uint64_t *bytes, tt_e
     return tt_hub_source_size(&((work *)ctx)->source, shard, bytes, err);
 }
 
+static const char *shard_name(const work *w, uint32_t shard)
+{
+    return strrchr(tt_safetensors_shard_path(w->snap.st, shard), '/') + 1;
+}
+
 static tt_hub_file *shard_file(const work *w, uint32_t shard)
 {
-    const char *name = strrchr(tt_safetensors_shard_path(w->snap.st, shard), '/') + 1;
+    const char *name = shard_name(w, shard);
     for (uint32_t i = 0; i < w->source.n_shards; i++)
         if (strcmp(w->source.shards[i].name, name) == 0)
             return &w->source.shards[i];
@@ -157,12 +163,15 @@ static tt_status begin(work *w, tt_error *err)
 {
     tt_hub_state *s = &w->state;
     const tt_hub_install_options *o = w->o;
-    json_t *names = NULL;
+    tt_hub_listing l = {0};
     tt_note(w->ev, TT_NOTE_STAGE, "asking for %s", o->hub.repository);
     TT_TRY(choose_model_id(w, err));
-    TT_TRY(tt_hub_source_list(w->hub, o->hub.revision, s->commit, &names, err));
+    TT_TRY(tt_hub_source_list(w->hub, o->hub.revision, &l, err));
+    strcpy(s->commit, l.commit);
     json_decref(s->names);
-    s->names = names;
+    json_decref(s->sizes);
+    s->names = l.names;
+    s->sizes = l.sizes;
     if (o->pin != NULL && strncmp(o->pin, s->commit, strlen(o->pin)) != 0)
         return tt_fail(err, TT_ERR_STATE,
                        "%s of %s is the commit %s by now, the catalogue has %s: give --repo and "
@@ -228,11 +237,13 @@ static tt_status fetch_sides(work *w, tt_error *err)
         return tt_fail(err, TT_ERR_NOMEM, "out of memory for %u shards", n);
     for (uint32_t i = 0; i < n; i++)
         files[i] = shard_file(w, i);
-    tt_status st = tt_hub_sides_find(&w->plan, &w->sides, err);
+    /* Where ranges are small, as in tests, so are the gaps between what is read at once. */
+    tt_status st = tt_hub_sides_find(&w->plan, w->state.range_bytes / 256, &w->sides, err);
     if (st == TT_OK)
         st = tt_hub_sides_fetch(&w->sides, w->hub, files, w->source.dir, &w->state, w->journal,
                                 w->ev, err);
     free(files);
+    w->hr->first_bytes = w->sides.total;
     return st;
 }
 
@@ -271,7 +282,7 @@ static uint64_t missing_bytes(const work *w)
 
 static uint64_t disk_need(const work *w)
 {
-    uint64_t journal = w->seg.n_ranges * 128 + TT_MIB;
+    uint64_t journal = w->seg.n_ranges * 192 + TT_MIB;
     return missing_bytes(w) + tt_assembly_slack(&w->plan) + journal + RESERVE;
 }
 
@@ -316,10 +327,9 @@ static tt_status sync_payload(work *w, tt_error *err)
     return TT_OK;
 }
 
-static tt_status progress(const work *w, uint64_t done, tt_error *err)
+static tt_status progress(const work *w, uint64_t done, uint64_t total, tt_error *err)
 {
-    if (w->ev != NULL && w->ev->progress != NULL &&
-        !w->ev->progress(w->ev->ctx, done, w->seg.source_bytes))
+    if (w->ev != NULL && w->ev->progress != NULL && !w->ev->progress(w->ev->ctx, done, total))
         return tt_fail(err, TT_ERR_ABORTED, "stopped");
     return TT_OK;
 }
@@ -343,6 +353,7 @@ static tt_status trust_what_stands(work *w, tt_error *err)
 {
     tt_sha256 *sha = NULL;
     size_t lost = 0;
+    uint64_t looked = 0, all = 0;
     if (w->o->resume)
         TT_TRY(tt_segments_clear_gaps(&w->seg, w->out, err));
     if (w->state.done == 0)
@@ -350,6 +361,8 @@ static tt_status trust_what_stands(work *w, tt_error *err)
     tt_note(w->ev, TT_NOTE_STAGE, "checking what is there");
     TT_TRY(tt_sha256_create(&sha, err));
     tt_status st = TT_OK;
+    for (size_t i = 0; i < w->seg.n_ranges; i++)
+        all += w->state.ranges[i][0] != '\0' ? w->seg.ranges[i].end - w->seg.ranges[i].begin : 0;
     for (size_t i = 0; i < w->seg.n_ranges && st == TT_OK; i++) {
         bool same = false;
         if (w->state.ranges[i][0] == '\0')
@@ -357,10 +370,11 @@ static tt_status trust_what_stands(work *w, tt_error *err)
         st = rehash(w, i, sha, &same, err);
         if (st != TT_OK)
             break;
+        looked += w->seg.ranges[i].end - w->seg.ranges[i].begin;
+        st = progress(w, looked, all, err);
         if (same) {
-            w->before += w->seg.ranges[i].end - w->seg.ranges[i].begin;
+            w->done += w->seg.ranges[i].end - w->seg.ranges[i].begin;
             w->hr->kept++;
-            st = progress(w, w->before, err);
         } else {
             w->state.ranges[i][0] = '\0';
             lost++;
@@ -402,30 +416,44 @@ static tt_status follow_shard(work *w, const tt_source_range *r, const unsigned 
     return TT_OK;
 }
 
+static tt_status spoiled(tt_error *err, const char *what, const char *is, const char *must)
+{
+    return tt_fail(err, TT_ERR_CORRUPT,
+                   "%s came with the SHA-256 %s, it must be %s: something on the way changes "
+                   "bytes. Remove the partial install with --discard-partial and begin again",
+                   what, is, must);
+}
+
 /* The last range of a shard is done. */
 static tt_status judge_shard(work *w, const tt_source_range *r, tt_error *err)
 {
-    const tt_hub_file *f = shard_file(w, r->shard);
+    const char *name = shard_name(w, r->shard);
+    /* As the header was recorded: the file itself belongs to the thread that fetches. */
+    const json_t *f = json_object_get(w->state.files, name);
+    const char *id = json_string_value(json_object_get(f, "id"));
     char hex[TT_SHA256_HEX];
-    if (w->sha_at != f->size || !tt_sha256_hex_valid(f->id))
+    if (w->sha_at != (uint64_t)json_integer_value(json_object_get(f, "total")) ||
+        !tt_sha256_hex_valid(id))
         return TT_OK;
     w->sha_on = false;
     w->sha_at = 0;
     TT_TRY(tt_sha256_finish(w->sha, hex, err));
-    if (strcmp(hex, f->id) != 0)
-        return tt_fail(err, TT_ERR_CORRUPT,
-                       "%s came with the SHA-256 %s, the hub says %s: something on the way changes "
-                       "bytes. Remove the partial install with --discard-partial and begin again",
-                       f->name, hex, f->id);
-    w->hr->verified++;
-    return TT_OK;
+    if (strcmp(hex, id) != 0)
+        return spoiled(err, name, hex, id);
+    return tt_hub_state_shard(&w->state, w->journal, name, hex, err);
 }
 
 static tt_status convert_range(work *w, size_t i, const unsigned char *bytes, tt_sha256 *sha,
                                tt_error *err)
 {
     const tt_source_range *r = &w->seg.ranges[i];
-    char hex[TT_SHA256_HEX];
+    char hex[TT_SHA256_HEX], source[TT_SHA256_HEX];
+    const char *shard = shard_name(w, r->shard);
+    TT_TRY(tt_sha256_update(sha, bytes, r->end - r->begin, err));
+    TT_TRY(tt_sha256_finish(sha, source, err));
+    /* A range that was lost on the disk and comes once more, of a shard that was right. */
+    if (json_object_get(w->state.shards, shard) != NULL && strcmp(source, w->state.sources[i]) != 0)
+        return spoiled(err, shard, source, w->state.sources[i]);
     w->range = r;
     w->range_bytes = bytes;
     for (size_t k = r->first; k < r->first + r->count; k++) {
@@ -435,36 +463,38 @@ static tt_status convert_range(work *w, size_t i, const unsigned char *bytes, tt
         TT_TRY(tt_segment_hash(g, &w->bytes, sha, err));
     }
     TT_TRY(tt_sha256_finish(sha, hex, err));
-    return tt_hub_state_range(&w->state, w->journal, i, hex, err);
+    return tt_hub_state_range(&w->state, w->journal, i, hex, source, err);
 }
 
 static bool go_on(void *ctx, uint64_t came)
 {
     const work *w = ctx;
     return w->ev == NULL || w->ev->progress == NULL ||
-           w->ev->progress(w->ev->ctx, w->before + came, w->seg.source_bytes);
+           w->ev->progress(w->ev->ctx, w->done, w->seg.source_bytes);
 }
 
 static tt_status fetch_loop(work *w, const size_t *missing, size_t n, tt_hub_fetch *f,
                             tt_error *err)
 {
     tt_sha256 *sha = NULL;
-    uint64_t done = w->before, synced = 0, looked = 0;
+    uint64_t synced = 0, looked = 0;
     tt_status st;
     TT_TRY(tt_sha256_create(&sha, err));
     for (size_t i = 0; i < n; i++) {
         const tt_source_range *r = &w->seg.ranges[missing[i]];
         const unsigned char *bytes = NULL;
         uint64_t size = r->end - r->begin;
+        if (i == 0 || w->seg.ranges[missing[i - 1]].shard != r->shard)
+            tt_note(w->ev, TT_NOTE_STAGE, "downloading %s", shard_name(w, r->shard));
         TT_GOTO(tt_hub_fetch_next(f, go_on, w, &bytes, err), out);
         TT_GOTO(follow_shard(w, r, bytes, err), out);
         TT_GOTO(convert_range(w, missing[i], bytes, sha, err), out);
         if (missing[i] + 1 == w->seg.n_ranges || w->seg.ranges[missing[i] + 1].shard != r->shard)
             TT_GOTO(judge_shard(w, r, err), out);
-        done += size;
+        w->done += size;
         synced += size;
         looked += size;
-        TT_GOTO(progress(w, done, err), out);
+        TT_GOTO(progress(w, w->done, w->seg.source_bytes, err), out);
         if (synced >= SYNC_BYTES) {
             TT_GOTO(tt_journal_sync(w->journal, err), out);
             synced = 0;
@@ -496,7 +526,6 @@ static tt_status fetch_ranges(work *w, tt_error *err)
         missing[n++] = i;
     }
     if (st == TT_OK && n > 0) {
-        tt_note(w->ev, TT_NOTE_STAGE, "downloading");
         st = tt_sha256_create(&w->sha, err);
         if (st == TT_OK)
             st = tt_hub_fetch_start(w->hub, parts, n, w->o->window, &f, err);
@@ -549,6 +578,39 @@ static tt_status hash_payload(work *w, tt_error *err)
     return st;
 }
 
+/* Into the description of the source: which shards are the hub's, by the digest that it names, and
+ * digests of what was read of the others. */
+static tt_status record_shards(work *w, tt_error *err)
+{
+    json_t *files = json_object_get(w->snap.source, "files");
+    bool listed = w->seg.n_ranges <= MAX_RECORDED, ok = true;
+    if (!listed)
+        tt_note(w->ev, TT_NOTE_WARNING,
+                "%zu ranges are too many for a manifest: their digests are not recorded",
+                w->seg.n_ranges);
+    for (size_t i = 0; i < w->seg.n_ranges; i++) {
+        const tt_source_range *r = &w->seg.ranges[i];
+        const char *name = shard_name(w, r->shard);
+        json_t *entry = json_object_get(files, name),
+               *whole = json_object_get(w->state.shards, name);
+        char place[48];
+        if (whole != NULL) {
+            ok &= json_object_set(entry, "sha256", whole) == 0;
+        } else if (listed) {
+            if (json_object_get(entry, "ranges") == NULL)
+                ok &= json_object_set_new(entry, "ranges", json_object()) == 0;
+            snprintf(place, sizeof place, "%llu-%llu", (unsigned long long)r->begin,
+                     (unsigned long long)r->end);
+            ok &= json_object_set_new(json_object_get(entry, "ranges"), place,
+                                      json_string(w->state.sources[i])) == 0;
+            w->hr->recorded++;
+        }
+    }
+    w->hr->verified = (uint32_t)json_object_size(w->state.shards);
+    return ok ? TT_OK
+              : tt_fail(err, TT_ERR_NOMEM, "out of memory for the description of the source");
+}
+
 /* Files that an attempt which came this far has left; they are written anew. */
 static tt_status remove_later_files(const work *w, tt_error *err)
 {
@@ -570,7 +632,7 @@ static tt_status finish(work *w, tt_repack_report *r, tt_error *err)
     char dir[TT_MAX_PATH];
     TT_TRY(tt_journal_sync(w->journal, err));
     TT_TRY(sync_payload(w, err));
-    TT_TRY(tt_repack_plan_judge(&w->plan, w->target.partial, w->snap.config_path, w->ev, err));
+    TT_TRY(record_shards(w, err));
     TT_TRY(hash_payload(w, err));
     w->a.ev = &quiet; /* what is left is small */
     if (tt_arch_is_moe(&w->plan.arch)) {
@@ -595,11 +657,12 @@ static tt_status install(work *w, tt_repack_report *r, tt_error *err)
     TT_TRY(settle_plan(w, err));
     TT_TRY(remove_later_files(w, err));
     TT_TRY(tt_target_space(&w->target, disk_need(w), err));
+    TT_TRY(fetch_sides(w, err));
+    TT_TRY(tt_repack_plan_judge(&w->plan, w->snap.st, w->snap.config_path, w->ev, err));
     TT_TRY(tt_converter_create(w->snap.st, threads, w->o->repack.chunk_values, &w->conv, err));
     TT_TRY(tt_segment_bytes_init(&w->seg, &w->bytes, err));
     TT_TRY(open_payload(w, err));
     TT_TRY(trust_what_stands(w, err));
-    TT_TRY(fetch_sides(w, err));
     TT_TRY(fetch_ranges(w, err));
     return finish(w, r, err);
 }

@@ -32,7 +32,9 @@ typedef struct tt_hub_report {
     uint64_t received;         /* bytes from the hub, this time */
     size_t ranges, kept;       /* of the plan; of an earlier attempt */
     uint32_t shards, verified; /* verified: read in order and equal to the hub's SHA-256 */
+    size_t recorded;           /* ranges of the others, whose digests the manifest has */
     uint64_t source_bytes;     /* that the ranges have */
+    uint64_t first_bytes;      /* of small tensors that are read before; ranges have them too */
     bool finished_before;      /* nothing was left to do */
 } tt_hub_report;
 

@@ -6,8 +6,8 @@
 #include "base/file.h"
 #include "repack/hub_fetch.h"
 
-#define NAME      "block-factors.bin"
-#define GAP_BYTES (64 * TT_KIB) /* read along rather than asked for apart */
+#define NAME      "read-first.bin"
+#define GAP_BYTES (64 * TT_KIB)
 #define MAX_BYTES (256 * TT_MIB)
 
 static bool add(tt_hub_sides *s, const tt_st_tensor *t)
@@ -34,6 +34,15 @@ static bool add_pieces(tt_hub_sides *s, const tt_piece *p, size_t n)
     return true;
 }
 
+static bool add_norms(tt_hub_sides *s, const tt_inventory *inv, const tt_index *ix,
+                      const tt_piece *p)
+{
+    for (size_t i = 0; i < ix->count; i++)
+        if (tt_inventory_find(inv, ix->entries[i].name)->offset_norm && !add(s, p[i].values))
+            return false;
+    return true;
+}
+
 static int by_place(const void *pa, const void *pb)
 {
     const tt_hub_side *a = pa, *b = pb;
@@ -43,13 +52,13 @@ static int by_place(const void *pa, const void *pb)
 }
 
 /* Neighbours become one. */
-static void merge(tt_hub_sides *s)
+static void merge(tt_hub_sides *s, uint64_t gap)
 {
     size_t n = 0;
     for (size_t i = 0; i < s->count; i++) {
         const tt_hub_side *t = &s->items[i];
         tt_hub_side *last = n > 0 ? &s->items[n - 1] : NULL;
-        if (last != NULL && last->shard == t->shard && t->begin <= last->end + GAP_BYTES) {
+        if (last != NULL && last->shard == t->shard && t->begin <= last->end + gap) {
             last->end = t->end > last->end ? t->end : last->end;
             continue;
         }
@@ -62,24 +71,28 @@ static void merge(tt_hub_sides *s)
     }
 }
 
-tt_status tt_hub_sides_find(const tt_repack_plan *plan, tt_hub_sides *out, tt_error *err)
+tt_status tt_hub_sides_find(const tt_repack_plan *plan, uint64_t gap, tt_hub_sides *out,
+                            tt_error *err)
 {
     tt_hub_sides s = {0};
+    const tt_inventory *inv = &plan->inventory;
     size_t experts = tt_repack_plan_expert_layers(plan) * plan->arch.n_experts * TT_MATS;
     if (!add_pieces(&s, plan->weights_src, plan->weights.count) ||
         !add_pieces(&s, plan->mtp_src, plan->mtp.count) ||
-        !add_pieces(&s, plan->expert_src, experts)) {
+        !add_pieces(&s, plan->expert_src, experts) ||
+        !add_norms(&s, inv, &plan->weights, plan->weights_src) ||
+        !add_norms(&s, inv, &plan->mtp, plan->mtp_src)) {
         tt_hub_sides_free(&s);
-        return tt_fail(err, TT_ERR_NOMEM, "out of memory for the factors of fp8");
+        return tt_fail(err, TT_ERR_NOMEM, "out of memory for the tensors that are read first");
     }
     if (s.count > 0) {
         qsort(s.items, s.count, sizeof *s.items, by_place);
-        merge(&s);
+        merge(&s, gap > 0 ? gap : GAP_BYTES);
     }
     if (s.total > MAX_BYTES) {
-        tt_status st =
-            tt_fail(err, TT_ERR_LIMIT, "the factors of fp8 have %llu bytes, at most %llu",
-                    (unsigned long long)s.total, (unsigned long long)MAX_BYTES);
+        tt_status st = tt_fail(err, TT_ERR_LIMIT,
+                               "the tensors that are read first have %llu bytes, at most %llu",
+                               (unsigned long long)s.total, (unsigned long long)MAX_BYTES);
         tt_hub_sides_free(&s);
         return st;
     }
@@ -103,29 +116,23 @@ static bool read_kept(tt_hub_sides *s, const char *path, const tt_hub_state *sta
     return same;
 }
 
-static bool go_on(void *ctx, uint64_t came)
+static tt_status take(void *ctx, size_t i, const unsigned char *bytes, tt_error *err)
 {
-    const tt_repack_events *ev = ctx;
-    return ev == NULL || ev->progress == NULL || ev->progress(ev->ctx, 0, 0);
+    const tt_hub_sides *s = ctx;
+    const tt_hub_side *t = &s->items[i];
+    memcpy(s->bytes + t->at, bytes, t->end - t->begin);
+    return TT_OK;
 }
 
 static tt_status fetch(tt_hub_sides *s, tt_hub *hub, tt_hub_file *const *files,
                        const tt_repack_events *ev, tt_error *err)
 {
     tt_hub_part *parts = calloc(s->count, sizeof *parts);
-    tt_hub_fetch *f = NULL;
     if (parts == NULL)
         return tt_fail(err, TT_ERR_NOMEM, "out of memory for %zu ranges", s->count);
     for (size_t i = 0; i < s->count; i++)
         parts[i] = (tt_hub_part){files[s->items[i].shard], s->items[i].begin, s->items[i].end};
-    tt_status st = tt_hub_fetch_start(hub, parts, s->count, 0, &f, err);
-    for (size_t i = 0; i < s->count && st == TT_OK; i++) {
-        const unsigned char *bytes = NULL;
-        st = tt_hub_fetch_next(f, go_on, (void *)ev, &bytes, err);
-        if (st == TT_OK)
-            memcpy(s->bytes + s->items[i].at, bytes, s->items[i].end - s->items[i].begin);
-    }
-    tt_hub_fetch_close(&f);
+    tt_status st = tt_hub_fetch_all(hub, parts, s->count, ev, take, s, err);
     free(parts);
     return st;
 }
@@ -140,15 +147,15 @@ tt_status tt_hub_sides_fetch(tt_hub_sides *s, tt_hub *hub, tt_hub_file *const *f
         return TT_OK;
     TT_TRY(tt_path_join(path, dir, NAME, err));
     if ((s->bytes = malloc(s->total)) == NULL)
-        return tt_fail(err, TT_ERR_NOMEM, "out of memory for the factors of fp8");
+        return tt_fail(err, TT_ERR_NOMEM, "out of memory for the tensors that are read first");
     if (read_kept(s, path, state))
         return TT_OK;
-    tt_note(ev, TT_NOTE_STAGE, "reading the factors of fp8");
+    tt_note(ev, TT_NOTE_STAGE, "reading norm weights and factors");
     TT_TRY(fetch(s, hub, files, ev, err));
     TT_TRY(tt_file_publish(path, s->bytes, s->total, err));
     TT_TRY(tt_sha256_of(s->bytes, s->total, hex, err));
     if ((kept = calloc(1, sizeof *kept)) == NULL)
-        return tt_fail(err, TT_ERR_NOMEM, "out of memory for the factors of fp8");
+        return tt_fail(err, TT_ERR_NOMEM, "out of memory for the tensors that are read first");
     strcpy(kept->name, NAME);
     kept->size = s->total;
     tt_status st = tt_hub_state_file(state, journal, hex, s->total, kept, err);

@@ -1,9 +1,10 @@
-/* hub_sides.h: small tensors that others cannot be converted without: the block factors of fp8.
+/* hub_sides.h: small tensors that are wanted before any other: the block factors of fp8, and the
+ * norm weights, which tell whether a checkpoint is what its form says.
  *
  * Owns:      which they are, their bytes in memory, the file in `source` that keeps them.
- * Not here:  what they mean (convert.h).
- * Laws:      they are fetched once, before any weight, and believed by the recorded digest after
- *            that.
+ * Not here:  what they mean (convert.h, norms.h).
+ * Laws:      they are fetched once, before any other weight, and believed by the recorded digest
+ *            after that.
  * Threads:   read-only after fetching.
  */
 #ifndef TT_REPACK_HUB_SIDES_H
@@ -25,9 +26,10 @@ typedef struct tt_hub_sides {
     uint64_t total;
 } tt_hub_sides;
 
-/* What the plan needs; nothing for checkpoints that are not fp8. */
-TT_MUST_CHECK tt_status tt_hub_sides_find(const tt_repack_plan *plan, tt_hub_sides *out,
-                                          tt_error *err);
+/* What the plan needs. `gap`: bytes between two that are read along rather than asked for apart; 0
+ * for the default. */
+TT_MUST_CHECK tt_status tt_hub_sides_find(const tt_repack_plan *plan, uint64_t gap,
+                                          tt_hub_sides *out, tt_error *err);
 /* `files[i]` is shard i. */
 TT_MUST_CHECK tt_status tt_hub_sides_fetch(tt_hub_sides *s, tt_hub *hub, tt_hub_file *const *files,
                                            const char *dir, tt_hub_state *state,

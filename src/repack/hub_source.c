@@ -10,120 +10,24 @@
 #include "format/le.h"
 #include "format/safetensors_parse.h"
 #include "repack/checkpoint.h"
+#include "repack/hub_address.h"
+#include "repack/hub_fetch.h"
 
-#define INDEX_NAME  "model.safetensors.index.json"
-#define SINGLE_NAME "model.safetensors"
 #define MAX_LISTING (64 * TT_MIB)
 
 /* ---- what a repository has ---- */
 
-static bool ends_with(const char *s, const char *suffix)
-{
-    size_t n = strlen(s), m = strlen(suffix);
-    return n >= m && strcmp(s + n - m, suffix) == 0;
-}
-
-static bool wanted(const char *name)
-{
-    if (strcmp(name, INDEX_NAME) == 0 || strcmp(name, SINGLE_NAME) == 0 ||
-        tt_st_is_extra_shard(name))
-        return true;
-    for (size_t i = 0; i < TT_SNAPSHOT_TOKENIZER_FILES; i++)
-        if (strcmp(name, tt_snapshot_tokenizer_names[i]) == 0)
-            return true;
-    return false;
-}
-
-static bool has(const json_t *names, const char *name)
-{
-    size_t i;
-    json_t *is;
-    json_array_foreach(names, i, is)
-    {
-        if (strcmp(json_string_value(is), name) == 0)
-            return true;
-    }
-    return false;
-}
-
-/* Where a GGUF repository says that its weights come from, or NULL. */
-static const char *base_model(const json_t *tree)
-{
-    const json_t *card = json_object_get(tree, "cardData"), *base;
-    base = json_object_get(card, "base_model");
-    if (json_is_array(base))
-        base = json_array_get(base, 0);
-    const char *name = json_string_value(base);
-    return name != NULL && tt_hub_repository_valid(name) ? name : NULL;
-}
-
-static tt_status refuse_gguf(const tt_hub *hub, const json_t *tree, tt_error *err)
-{
-    char guess[TT_HUB_MAX_REPO + 8];
-    const char *from = base_model(tree);
-    snprintf(guess, sizeof guess, "%s", tt_hub_repository(hub));
-    if (from == NULL && (ends_with(guess, "-GGUF") || ends_with(guess, "-gguf"))) {
-        guess[strlen(guess) - 5] = '\0';
-        from = guess;
-    }
-    return tt_fail(
-        err, TT_ERR_UNSUPPORTED,
-        "%s holds GGUF files. Their super-blocks cannot be carried over into groups of 64 "
-        "with scale and bias: they would have to be quantized a second time, which loses "
-        "twice. Install from the original weights%s%s",
-        tt_hub_repository(hub), from != NULL ? ", probably " : "", from != NULL ? from : "");
-}
-
-static tt_status choose(const tt_hub *hub, const json_t *tree, json_t *names, tt_error *err)
-{
-    const json_t *siblings = json_object_get(tree, "siblings"), *one;
-    bool gguf = false;
-    size_t i;
-    json_array_foreach(siblings, i, one)
-    {
-        const char *name = json_string_value(json_object_get(one, "rfilename"));
-        if (name == NULL)
-            continue;
-        gguf |= ends_with(name, ".gguf");
-        if (tt_hub_file_name_valid(name) && wanted(name) && !has(names, name) &&
-            json_array_append_new(names, json_string(name)) != 0)
-            return tt_fail(err, TT_ERR_NOMEM, "out of memory for a list of files");
-    }
-    bool weights = has(names, INDEX_NAME) || has(names, SINGLE_NAME);
-    if (!weights && gguf)
-        return refuse_gguf(hub, tree, err);
-    if (!weights || !has(names, "config.json"))
-        return tt_fail(
-            err, TT_ERR_UNSUPPORTED, "%s is not a checkpoint in safetensors: it has no %s",
-            tt_hub_repository(hub), weights ? "config.json" : SINGLE_NAME " and no " INDEX_NAME);
-    return TT_OK;
-}
-
-tt_status tt_hub_source_list(tt_hub *hub, const char *revision, char commit[65], json_t **names,
-                             tt_error *err)
+tt_status tt_hub_source_list(tt_hub *hub, const char *revision, tt_hub_listing *out, tt_error *err)
 {
     char path[TT_HUB_MAX_REPO + 600], escaped[512];
     unsigned char *bytes = NULL;
-    size_t len = 0, n = 0;
-    json_t *tree = NULL, *list = json_array();
-    for (const char *s = revision; *s != '\0'; s++)
-        n += (size_t)snprintf(escaped + n, sizeof escaped - n, *s == '/' ? "%%2F" : "%c", *s);
-    snprintf(path, sizeof path, "/api/models/%s/revision/%s", tt_hub_repository(hub), escaped);
-    tt_status st = tt_hub_get(hub, NULL, path, MAX_LISTING, &bytes, &len, err);
-    if (st == TT_OK)
-        st = tt_json_parse((char *)bytes, len, "the hub's description", &tree, err);
-    const char *sha = json_string_value(json_object_get(tree, "sha"));
-    if (st == TT_OK && (sha == NULL || strlen(sha) != 40 || strspn(sha, "0123456789abcdef") != 40))
-        st = tt_fail(err, TT_ERR_FORMAT, "the hub does not say which commit %s of %s is", revision,
-                     tt_hub_repository(hub));
-    if (st == TT_OK)
-        st = choose(hub, tree, list, err);
-    if (st == TT_OK) {
-        strcpy(commit, sha);
-        *names = json_incref(list);
-    }
-    json_decref(list);
-    json_decref(tree);
+    size_t len = 0;
+    tt_hub_escape_revision(revision, escaped);
+    snprintf(path, sizeof path, "/api/models/%s/revision/%s?blobs=true", tt_hub_repository(hub),
+             escaped);
+    TT_TRY(tt_hub_get(hub, NULL, path, MAX_LISTING, &bytes, &len, err));
+    tt_status st =
+        tt_hub_listing_parse((char *)bytes, len, tt_hub_repository(hub), revision, out, err);
     free(bytes);
     return st;
 }
@@ -132,11 +36,17 @@ tt_status tt_hub_source_list(tt_hub *hub, const char *revision, char commit[65],
 
 static uint64_t most(const char *name)
 {
-    if (strcmp(name, INDEX_NAME) == 0)
+    if (strcmp(name, TT_HUB_INDEX_NAME) == 0)
         return TT_MAX_INDEX_JSON;
     if (strcmp(name, "config.json") == 0)
         return TT_MAX_CONFIG_JSON;
     return TT_MAX_TOKENIZER_JSON;
+}
+
+static bool ends_with(const char *s, const char *suffix)
+{
+    size_t n = strlen(s), m = strlen(suffix);
+    return n >= m && strcmp(s + n - m, suffix) == 0;
 }
 
 /* Whether the directory has the file as it was recorded; `f` is filled from the record then. */
@@ -175,6 +85,21 @@ static tt_status name_file(tt_hub_file *f, const char *name, tt_error *err)
     return TT_OK;
 }
 
+/* Of some small files too the hub names the SHA-256. */
+static tt_status check_digest(const tt_hub_file *f, const void *bytes, size_t n, tt_error *err)
+{
+    char hex[TT_SHA256_HEX];
+    if (!tt_sha256_hex_valid(f->id))
+        return TT_OK;
+    TT_TRY(tt_sha256_of(bytes, n, hex, err));
+    if (strcmp(hex, f->id) != 0)
+        return tt_fail(err, TT_ERR_CORRUPT,
+                       "%s came with the SHA-256 %s, the hub says %s: something on the way changes "
+                       "bytes",
+                       f->name, hex, f->id);
+    return TT_OK;
+}
+
 static tt_status fetch_small(tt_hub *hub, const char *dir, tt_hub_state *state, tt_journal *journal,
                              const char *name, tt_error *err)
 {
@@ -185,37 +110,15 @@ static tt_status fetch_small(tt_hub *hub, const char *dir, tt_hub_state *state, 
         return tt_fail(err, TT_ERR_NOMEM, "out of memory for %s", name);
     tt_status st = name_file(f, name, err);
     if (st == TT_OK && !stands(dir, state, f)) {
+        f->size = (uint64_t)json_integer_value(json_object_get(state->sizes, name));
         st = tt_hub_get(hub, f, NULL, most(name), &bytes, &n, err);
+        if (st == TT_OK)
+            st = check_digest(f, bytes, n, err);
         if (st == TT_OK)
             st = keep(dir, state, journal, f, bytes, n, err);
     }
     free(bytes);
     free(f);
-    return st;
-}
-
-static tt_status fetch_header(tt_hub *hub, const char *dir, tt_hub_state *state,
-                              tt_journal *journal, tt_hub_file *f, tt_error *err)
-{
-    unsigned char head[8], *bytes;
-    if (stands(dir, state, f))
-        return TT_OK;
-    *f->id = *f->etag = '\0';
-    f->size = 0;
-    TT_TRY(tt_hub_get_range(hub, f, 0, sizeof head, head, err));
-    uint64_t n = tt_get_u64(head);
-    if (n > TT_MAX_SAFETENSORS_HEADER || n > f->size - sizeof head || n == 0)
-        return tt_fail_at(err, TT_ERR_FORMAT, f->name, 0,
-                          "%s is not a safetensors file: its header would have %llu bytes of %llu",
-                          f->name, (unsigned long long)n, (unsigned long long)f->size);
-    if ((bytes = malloc(sizeof head + n)) == NULL)
-        return tt_fail(err, TT_ERR_NOMEM, "out of memory for a header of %llu bytes",
-                       (unsigned long long)n);
-    memcpy(bytes, head, sizeof head);
-    tt_status st = tt_hub_get_range(hub, f, sizeof head, sizeof head + n, bytes + sizeof head, err);
-    if (st == TT_OK)
-        st = keep(dir, state, journal, f, bytes, sizeof head + n, err);
-    free(bytes);
     return st;
 }
 
@@ -250,10 +153,10 @@ static tt_status list_shards(tt_hub_source *s, const tt_hub_state *state, tt_err
     size_t i;
     json_t *name;
     int fd = -1;
-    if (!has(state->names, INDEX_NAME)) {
-        TT_TRY(add_shard(s, SINGLE_NAME, err));
+    if (!tt_hub_listing_has(state->names, TT_HUB_INDEX_NAME)) {
+        TT_TRY(add_shard(s, TT_HUB_SINGLE_NAME, err));
     } else {
-        TT_TRY(tt_path_join(path, s->dir, INDEX_NAME, err));
+        TT_TRY(tt_path_join(path, s->dir, TT_HUB_INDEX_NAME, err));
         TT_TRY(tt_file_open(path, &fd, &size, err));
         tt_status st = tt_st_parse_index(fd, path, size, &names, on_pair, s, err);
         close(fd);
@@ -266,6 +169,72 @@ static tt_status list_shards(tt_hub_source *s, const tt_hub_state *state, tt_err
             TT_TRY(add_shard(s, json_string_value(name), err));
     }
     return TT_OK;
+}
+
+/* ---- headers ---- */
+
+/* Headers that are fetched: the length in front of each, then the rest, several at once. */
+typedef struct headers {
+    const char *dir;
+    tt_hub_state *state;
+    tt_journal *journal;
+    tt_hub_part *parts;
+    unsigned char (*heads)[8];
+} headers;
+
+static tt_status take_length(void *ctx, size_t i, const unsigned char *bytes, tt_error *err)
+{
+    headers *h = ctx;
+    const tt_hub_file *f = h->parts[i].file;
+    const size_t head = sizeof h->heads[i];
+    uint64_t n = tt_get_u64(bytes);
+    if (n > TT_MAX_SAFETENSORS_HEADER || n > f->size - head || n == 0)
+        return tt_fail_at(err, TT_ERR_FORMAT, f->name, 0,
+                          "%s is not a safetensors file: its header would have %llu bytes of %llu",
+                          f->name, (unsigned long long)n, (unsigned long long)f->size);
+    memcpy(h->heads[i], bytes, head);
+    return TT_OK;
+}
+
+static tt_status take_header(void *ctx, size_t i, const unsigned char *bytes, tt_error *err)
+{
+    headers *h = ctx;
+    const size_t head = sizeof h->heads[i], n = (size_t)tt_get_u64(h->heads[i]);
+    unsigned char *whole = malloc(head + n);
+    if (whole == NULL)
+        return tt_fail(err, TT_ERR_NOMEM, "out of memory for a header of %zu bytes", n);
+    memcpy(whole, h->heads[i], head);
+    memcpy(whole + head, bytes, n);
+    tt_status st = keep(h->dir, h->state, h->journal, h->parts[i].file, whole, head + n, err);
+    free(whole);
+    return st;
+}
+
+static tt_status fetch_headers(tt_hub *hub, headers *h, const tt_repack_events *ev,
+                               tt_hub_source *s, tt_error *err)
+{
+    size_t n = 0;
+    h->parts = calloc(s->n_shards, sizeof *h->parts);
+    h->heads = calloc(s->n_shards, sizeof *h->heads);
+    if (h->parts == NULL || h->heads == NULL)
+        return tt_fail(err, TT_ERR_NOMEM, "out of memory for %u headers", s->n_shards);
+    for (uint32_t k = 0; k < s->n_shards; k++) {
+        tt_hub_file *f = &s->shards[k];
+        if (stands(h->dir, h->state, f))
+            continue;
+        f->id[0] = f->etag[0] = '\0';
+        f->size = 0;
+        h->parts[n++] = (tt_hub_part){f, 0, sizeof *h->heads};
+    }
+    if (n == 0)
+        return TT_OK;
+    tt_note(ev, TT_NOTE_STAGE, "reading the headers of %zu files", n);
+    TT_TRY(tt_hub_fetch_all(hub, h->parts, n, ev, take_length, h, err));
+    for (size_t i = 0; i < n; i++) {
+        h->parts[i].begin = sizeof *h->heads;
+        h->parts[i].end = sizeof *h->heads + tt_get_u64(h->heads[i]);
+    }
+    return tt_hub_fetch_all(hub, h->parts, n, ev, take_header, h, err);
 }
 
 static tt_status fetch_all(tt_hub *hub, tt_hub_state *state, tt_journal *journal,
@@ -282,11 +251,11 @@ static tt_status fetch_all(tt_hub *hub, tt_hub_state *state, tt_journal *journal
         TT_TRY(fetch_small(hub, s->dir, state, journal, text, err));
     }
     TT_TRY(list_shards(s, state, err));
-    for (uint32_t k = 0; k < s->n_shards; k++) {
-        tt_note(ev, TT_NOTE_STAGE, "reading the header of %s", s->shards[k].name);
-        TT_TRY(fetch_header(hub, s->dir, state, journal, &s->shards[k], err));
-    }
-    return tt_journal_sync(journal, err);
+    headers h = {s->dir, state, journal, NULL, NULL};
+    tt_status st = fetch_headers(hub, &h, ev, s, err);
+    free(h.parts);
+    free(h.heads);
+    return st == TT_OK ? tt_journal_sync(journal, err) : st;
 }
 
 tt_status tt_hub_source_fetch(tt_hub *hub, const char *dir, tt_hub_state *state,

@@ -4,19 +4,20 @@
  * Owns:      which files a repository has that matter, the directory `source` that holds them.
  * Not here:  the weights (hub_install.c), the facts about what was fetched (hub_state.h).
  * Laws:      (1) what stands in the directory is believed when it has the recorded digest, and
- *            fetched again otherwise;  (2) of a shard two small ranges are fetched.
+ *            fetched again otherwise;  (2) of a shard two small ranges are fetched, of
+ *            several shards at once.
  * Threads:   one at a time.
  */
 #ifndef TT_REPACK_HUB_SOURCE_H
 #define TT_REPACK_HUB_SOURCE_H
 
 #include "format/safetensors.h"
+#include "repack/hub_listing.h"
 #include "repack/hub_state.h"
 
-/* Asks what a revision is: its commit (40 digits) and those of its files that an install is made of
- * (an array of names). Repositories of other formats are refused with the reason. */
-TT_MUST_CHECK tt_status tt_hub_source_list(tt_hub *hub, const char *revision, char commit[65],
-                                           json_t **names, tt_error *err);
+/* Asks what a revision is. Repositories of other formats are refused with the reason. */
+TT_MUST_CHECK tt_status tt_hub_source_list(tt_hub *hub, const char *revision, tt_hub_listing *out,
+                                           tt_error *err);
 
 typedef struct tt_hub_source {
     char dir[TT_MAX_PATH];

@@ -19,14 +19,20 @@ static tt_status corrupt(tt_error *err, const char *what)
 
 void tt_hub_state_init(tt_hub_state *s)
 {
-    *s = (tt_hub_state){.names = json_array(), .files = json_object()};
+    *s = (tt_hub_state){.names = json_array(),
+                        .sizes = json_object(),
+                        .files = json_object(),
+                        .shards = json_object()};
 }
 
 void tt_hub_state_free(tt_hub_state *s)
 {
     json_decref(s->names);
+    json_decref(s->sizes);
     json_decref(s->files);
+    json_decref(s->shards);
     free(s->ranges);
+    free(s->sources);
     *s = (tt_hub_state){0};
 }
 
@@ -75,6 +81,8 @@ static tt_status take_begin(tt_hub_state *s, const json_t *o, tt_error *err)
                *commit = member(o, "commit", sizeof s->commit),
                *model = member(o, "model_id", sizeof s->model_id);
     json_t *names = json_object_get(o, "names"), *name;
+    json_t *sizes = json_object_get(o, "sizes"), *bytes;
+    const char *key;
     size_t i;
     json_int_t version = json_integer_value(json_object_get(o, "version"));
     json_int_t range = json_integer_value(json_object_get(o, "range_bytes"));
@@ -87,12 +95,18 @@ static tt_status take_begin(tt_hub_state *s, const json_t *o, tt_error *err)
             (long long)version, TT_HUB_STATE_VERSION);
     if (s->begun || repository == NULL || requested == NULL || commit == NULL || model == NULL ||
         !tt_hub_repository_valid(repository) || !tt_hub_revision_valid(requested) ||
-        !commit_valid(commit) || !tt_model_id_valid(model) || range < 0 || !json_is_array(names))
+        !commit_valid(commit) || !tt_model_id_valid(model) || range < 0 || !json_is_array(names) ||
+        !json_is_object(sizes))
         return corrupt(err, "its first line");
     json_array_foreach(names, i, name)
     {
         if (!json_is_string(name) || !tt_hub_file_name_valid(json_string_value(name)))
             return corrupt(err, "its list of files");
+    }
+    json_object_foreach(sizes, key, bytes)
+    {
+        if (!json_is_integer(bytes) || json_integer_value(bytes) <= 0)
+            return corrupt(err, "its list of sizes");
     }
     TT_TRY(read_policy(o, &s->policy, err));
     strcpy(s->repository, repository);
@@ -103,6 +117,9 @@ static tt_status take_begin(tt_hub_state *s, const json_t *o, tt_error *err)
     json_incref(names);
     json_decref(s->names);
     s->names = names;
+    json_incref(sizes);
+    json_decref(s->sizes);
+    s->sizes = sizes;
     s->begun = true;
     return TT_OK;
 }
@@ -130,7 +147,8 @@ static tt_status take_plan(tt_hub_state *s, const char *text, tt_error *err)
         text[end] != '\0' || !tt_sha256_hex_valid(sha) || n < 1 || n > MAX_RANGES)
         return corrupt(err, "its plan");
     s->ranges = calloc(n, sizeof *s->ranges);
-    if (s->ranges == NULL)
+    s->sources = calloc(n, sizeof *s->sources);
+    if (s->ranges == NULL || s->sources == NULL)
         return tt_fail(err, TT_ERR_NOMEM, "out of memory for a plan of %llu ranges", n);
     s->n_ranges = n;
     strcpy(s->plan, sha);
@@ -139,15 +157,31 @@ static tt_status take_plan(tt_hub_state *s, const char *text, tt_error *err)
 
 static tt_status take_range(tt_hub_state *s, const char *text, tt_error *err)
 {
-    char sha[TT_SHA256_HEX] = "";
+    char sha[TT_SHA256_HEX] = "", source[TT_SHA256_HEX] = "";
     unsigned long long i = 0;
     int end = 0;
-    if (sscanf(text, "%llu %64[0-9a-f]%n", &i, sha, &end) != 2 || text[end] != '\0' ||
-        !tt_sha256_hex_valid(sha) || i >= s->n_ranges)
+    if (sscanf(text, "%llu %64[0-9a-f] %64[0-9a-f]%n", &i, sha, source, &end) != 3 ||
+        text[end] != '\0' || !tt_sha256_hex_valid(sha) || !tt_sha256_hex_valid(source) ||
+        i >= s->n_ranges)
         return corrupt(err, "a range");
     s->done += s->ranges[i][0] == '\0';
     strcpy(s->ranges[i], sha);
+    strcpy(s->sources[i], source);
     return TT_OK;
+}
+
+static tt_status take_shard(tt_hub_state *s, const char *text, tt_error *err)
+{
+    char sha[TT_SHA256_HEX] = "";
+    size_t n = TT_SHA256_HEX; /* digest and the space behind it */
+    if (strlen(text) > n)
+        memcpy(sha, text, n - 1);
+    if (s->n_ranges == 0 || !tt_sha256_hex_valid(sha) || text[n - 1] != ' ' ||
+        !tt_hub_file_name_valid(text + n))
+        return corrupt(err, "a shard");
+    return json_object_set_new(s->shards, text + n, json_string(sha)) == 0
+               ? TT_OK
+               : tt_fail(err, TT_ERR_NOMEM, "out of memory for a journal");
 }
 
 tt_status tt_hub_state_line(void *ctx, char *text, tt_error *err)
@@ -157,6 +191,8 @@ tt_status tt_hub_state_line(void *ctx, char *text, tt_error *err)
         return take_range(s, text + 6, err);
     if (strncmp(text, "plan ", 5) == 0)
         return take_plan(s, text + 5, err);
+    if (strncmp(text, "shard ", 6) == 0)
+        return take_shard(s, text + 6, err);
     bool begin = strncmp(text, "begin ", 6) == 0;
     if (!begin && strncmp(text, "file ", 5) != 0)
         return corrupt(err, "a line of no known kind");
@@ -191,11 +227,12 @@ tt_status tt_hub_state_begin(tt_hub_state *s, tt_journal *j, tt_error *err)
     json_t *roles = json_array();
     for (size_t i = 0; i < TT_ROLE_COUNT; i++)
         json_array_append_new(roles, json_integer(s->policy.role_bits[i]));
-    json_t *o = json_pack("{s:i, s:s, s:s, s:s, s:s, s:s, s:i, s:o, s:I, s:O}", "version",
-                          (int)TT_HUB_STATE_VERSION, "tool", TT_REPACK_TOOL, "repository",
-                          s->repository, "requested", s->requested, "commit", s->commit, "model_id",
-                          s->model_id, "bits", (int)s->policy.build_bits, "role_bits", roles,
-                          "range_bytes", (json_int_t)s->range_bytes, "names", s->names);
+    json_t *o =
+        json_pack("{s:i, s:s, s:s, s:s, s:s, s:s, s:i, s:o, s:I, s:O, s:O}", "version",
+                  (int)TT_HUB_STATE_VERSION, "tool", TT_REPACK_TOOL, "repository", s->repository,
+                  "requested", s->requested, "commit", s->commit, "model_id", s->model_id, "bits",
+                  (int)s->policy.build_bits, "role_bits", roles, "range_bytes",
+                  (json_int_t)s->range_bytes, "names", s->names, "sizes", s->sizes);
     return add_json(s, j, "begin", o, err);
 }
 
@@ -218,10 +255,19 @@ tt_status tt_hub_state_plan(tt_hub_state *s, tt_journal *j, const char *fingerpr
 }
 
 tt_status tt_hub_state_range(tt_hub_state *s, tt_journal *j, size_t i, const char *sha256,
-                             tt_error *err)
+                             const char *source_sha256, tt_error *err)
 {
-    char text[128];
-    snprintf(text, sizeof text, "%zu %s", i, sha256);
+    char text[192];
+    snprintf(text, sizeof text, "%zu %s %s", i, sha256, source_sha256);
     TT_TRY(tt_journal_append(j, err, "range %s", text));
     return take_range(s, text, err);
+}
+
+tt_status tt_hub_state_shard(tt_hub_state *s, tt_journal *j, const char *name, const char *sha256,
+                             tt_error *err)
+{
+    char text[TT_SHA256_HEX + 256];
+    snprintf(text, sizeof text, "%s %s", sha256, name);
+    TT_TRY(tt_journal_append(j, err, "shard %s", text));
+    return take_shard(s, text, err);
 }

@@ -17,7 +17,7 @@
 #include "repack/journal.h"
 #include "repack/policy.h"
 
-#define TT_HUB_STATE_VERSION 1u /* of the facts */
+#define TT_HUB_STATE_VERSION 2u /* of the facts */
 
 typedef struct tt_hub_state {
     bool begun;
@@ -26,10 +26,14 @@ typedef struct tt_hub_state {
     tt_policy policy;
     uint64_t range_bytes;
     json_t *names; /* array of the small files that the repository has */
+    json_t *sizes; /* of those, where the hub says so */
     json_t *files; /* name -> {size, sha256, total, id, etag} of what stands in source/ */
     char plan[TT_SHA256_HEX];
     size_t n_ranges;
-    char (*ranges)[TT_SHA256_HEX]; /* digest of what each range became; "" when it is not done */
+    char (*ranges)[TT_SHA256_HEX];  /* digest of what each range became; "" when it is not done */
+    char (*sources)[TT_SHA256_HEX]; /* digest of the bytes of each range as they came, or "" */
+    json_t *shards;                 /* name -> SHA-256 of those that came whole, in order, and had
+                                     * the digest that the hub names */
     size_t done;
 } tt_hub_state;
 
@@ -45,6 +49,9 @@ TT_MUST_CHECK tt_status tt_hub_state_file(tt_hub_state *s, tt_journal *j, const 
 TT_MUST_CHECK tt_status tt_hub_state_plan(tt_hub_state *s, tt_journal *j, const char *fingerprint,
                                           size_t n_ranges, tt_error *err);
 TT_MUST_CHECK tt_status tt_hub_state_range(tt_hub_state *s, tt_journal *j, size_t i,
+                                           const char *sha256, const char *source_sha256,
+                                           tt_error *err);
+TT_MUST_CHECK tt_status tt_hub_state_shard(tt_hub_state *s, tt_journal *j, const char *name,
                                            const char *sha256, tt_error *err);
 /* A plain file name, as shards and small files have it. */
 bool tt_hub_file_name_valid(const char *name);

@@ -34,11 +34,12 @@ void tt_norms_add(tt_norm_values *v, const void *bytes, size_t n, tt_st_dtype dt
     }
 }
 
-static tt_status measure_one(const tt_safetensors *st, const tt_st_tensor *t, unsigned char *buf,
-                             tt_norm_values *v, tt_error *err)
+tt_status tt_norms_measure_one(const tt_safetensors *st, const tt_st_tensor *t, tt_norm_values *v,
+                               tt_error *err)
 {
+    unsigned char buf[16384];
     for (uint64_t at = 0; at < t->bytes;) {
-        size_t n = t->bytes - at < STEP ? (size_t)(t->bytes - at) : STEP;
+        size_t n = t->bytes - at < sizeof buf ? (size_t)(t->bytes - at) : sizeof buf;
         TT_TRY(tt_safetensors_read(st, t, at, buf, n, err));
         tt_norms_add(v, buf, n, t->dtype);
         at += n;
@@ -49,16 +50,11 @@ static tt_status measure_one(const tt_safetensors *st, const tt_st_tensor *t, un
 tt_status tt_norms_measure(const tt_safetensors *st, const tt_inventory *inv, const tt_piece *found,
                            tt_norm_evidence *ev, tt_error *err)
 {
-    unsigned char *buf = malloc(STEP);
-    tt_status status = TT_OK;
-    if (buf == NULL)
-        return tt_fail(err, TT_ERR_NOMEM, "out of memory for %zu bytes", STEP);
-    for (size_t i = 0; i < inv->count && status == TT_OK; i++)
+    for (size_t i = 0; i < inv->count; i++)
         if (inv->items[i].offset_norm)
-            status = measure_one(st, found[i].values, buf, inv->items[i].mtp ? &ev->mtp : &ev->body,
-                                 err);
-    free(buf);
-    return status;
+            TT_TRY(tt_norms_measure_one(st, found[i].values,
+                                        inv->items[i].mtp ? &ev->mtp : &ev->body, err));
+    return TT_OK;
 }
 
 typedef enum verdict { UNCLEAR, OFFSET, WHOLE } verdict;

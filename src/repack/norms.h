@@ -26,6 +26,9 @@ typedef struct tt_norm_evidence {
 
 /* Counts values as a checkpoint has them: F32, F16 or BF16. */
 void tt_norms_add(tt_norm_values *v, const void *bytes, size_t n, tt_st_dtype dtype);
+/* Reads and counts one tensor. */
+TT_MUST_CHECK tt_status tt_norms_measure_one(const tt_safetensors *st, const tt_st_tensor *t,
+                                             tt_norm_values *v, tt_error *err);
 /* Reads all norms that may be offset. found[i] is the source of inventory item i. */
 TT_MUST_CHECK tt_status tt_norms_measure(const tt_safetensors *st, const tt_inventory *inv,
                                          const tt_piece *found, tt_norm_evidence *ev,

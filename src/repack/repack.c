@@ -12,6 +12,8 @@
 #include "repack/convert.h"
 #include "repack/target.h"
 
+#define AHEAD 4u /* experts that the disk is asked for before their turn */
+
 /* One conversion. */
 typedef struct work {
     const tt_repack_options *o;
@@ -86,6 +88,15 @@ out:
     return st;
 }
 
+/* The disk reads the next experts while the present one is converted. */
+static void expect_expert(const work *w, size_t row, uint32_t expert, const tt_expert_layout *l)
+{
+    const tt_expert_mat *mats[TT_MATS] = {&l->gate, &l->up, &l->down};
+    for (unsigned m = 0; m < TT_MATS && expert < l->n_experts; m++)
+        tt_convert_expect(w->conv, tt_repack_plan_expert(&w->plan, row, expert, m), mats[m]->cols,
+                          0, mats[m]->rows);
+}
+
 static tt_status write_layer(work *w, size_t row, unsigned char *expert, tt_error *err)
 {
     const tt_arch *a = &w->plan.arch;
@@ -99,7 +110,10 @@ static tt_status write_layer(work *w, size_t row, unsigned char *expert, tt_erro
     tt_note(w->ev, TT_NOTE_STAGE, "writing %s", rel);
     TT_TRY(tt_assembly_begin(&w->a, rel, &e, err));
     memset(expert, 0, l->stride);
+    for (uint32_t i = 0; i < AHEAD; i++)
+        expect_expert(w, row, i, l);
     for (uint32_t i = 0; i < l->n_experts; i++) {
+        expect_expert(w, row, i + AHEAD, l);
         for (unsigned m = 0; m < TT_MATS; m++)
             TT_GOTO(tt_convert_mat(w->conv, mats[m], tt_repack_plan_expert(&w->plan, row, i, m),
                                    expert, err),

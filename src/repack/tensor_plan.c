@@ -479,42 +479,22 @@ static tt_status plan_all(planner *p, const json_t *config, tt_error *err)
     return tt_arch_is_moe(&plan->arch) ? lay_out_experts(p, true, &plan->mtp_experts, err) : TT_OK;
 }
 
-/* Norm weights stand in an install as the checkpoint had them. */
-static tt_status measure_written(const tt_repack_plan *plan, const tt_index *ix, const char *path,
-                                 tt_norm_values *v, tt_error *err)
+static tt_status measure_source(const tt_repack_plan *plan, const tt_safetensors *st,
+                                const tt_index *ix, const tt_piece *src, tt_norm_values *v,
+                                tt_error *err)
 {
-    static const tt_st_dtype source[] = {
-        [TT_DTYPE_F32] = TT_ST_F32, [TT_DTYPE_F16] = TT_ST_F16, [TT_DTYPE_BF16] = TT_ST_BF16};
-    unsigned char buf[4096];
-    int fd = -1;
-    TT_TRY(tt_file_open(path, &fd, NULL, err));
-    tt_status st = TT_OK;
-    for (size_t i = 0; i < ix->count && st == TT_OK; i++) {
-        const tt_index_entry *e = &ix->entries[i];
-        if (!tt_inventory_find(&plan->inventory, e->name)->offset_norm)
-            continue;
-        for (uint64_t at = 0; at < e->bytes && st == TT_OK; at += sizeof buf) {
-            size_t n = e->bytes - at < sizeof buf ? (size_t)(e->bytes - at) : sizeof buf;
-            st = tt_file_pread(fd, path, buf, n, e->offset + at, err);
-            if (st == TT_OK)
-                tt_norms_add(v, buf, n, source[e->dtype]);
-        }
-    }
-    close(fd);
-    return st;
+    for (size_t i = 0; i < ix->count; i++)
+        if (tt_inventory_find(&plan->inventory, ix->entries[i].name)->offset_norm)
+            TT_TRY(tt_norms_measure_one(st, src[i].values, v, err));
+    return TT_OK;
 }
 
-tt_status tt_repack_plan_judge(tt_repack_plan *plan, const char *dir, const char *file,
+tt_status tt_repack_plan_judge(tt_repack_plan *plan, const tt_safetensors *st, const char *file,
                                const tt_repack_events *events, tt_error *err)
 {
     tt_norm_evidence ev = {.conv_raw = plan->conv_raw, .conv_shifted = plan->conv_shifted};
-    char path[TT_MAX_PATH];
-    TT_TRY(tt_path_join(path, dir, TT_WEIGHTS_NAME, err));
-    TT_TRY(measure_written(plan, &plan->weights, path, &ev.body, err));
-    if (plan->mtp.count > 0) {
-        TT_TRY(tt_path_join(path, dir, TT_MTP_WEIGHTS_NAME, err));
-        TT_TRY(measure_written(plan, &plan->mtp, path, &ev.mtp, err));
-    }
+    TT_TRY(measure_source(plan, st, &plan->weights, plan->weights_src, &ev.body, err));
+    TT_TRY(measure_source(plan, st, &plan->mtp, plan->mtp_src, &ev.mtp, err));
     TT_TRY(tt_norms_decide(&ev, file, events, &plan->arch, err));
     return tt_arch_check(&plan->arch, file, err);
 }

@@ -70,9 +70,9 @@ TT_MUST_CHECK tt_status tt_repack_plan_create(const tt_safetensors *st, const js
                                               const char *file, const tt_policy *policy,
                                               const tt_repack_events *ev, tt_repack_plan *out,
                                               tt_error *err);
-/* Decides about the norm weights of a remote checkpoint by the values in the weights files that
- * were made of it: `dir` is the install's directory. */
-TT_MUST_CHECK tt_status tt_repack_plan_judge(tt_repack_plan *plan, const char *dir,
+/* Decides about the norm weights of a remote checkpoint by their values, once `st` can read them.
+ */
+TT_MUST_CHECK tt_status tt_repack_plan_judge(tt_repack_plan *plan, const tt_safetensors *st,
                                              const char *file, const tt_repack_events *ev,
                                              tt_error *err);
 void tt_repack_plan_free(tt_repack_plan *plan);

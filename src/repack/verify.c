@@ -284,6 +284,7 @@ tt_status tt_verify_run(const char *dir, bool write_receipt, unsigned threads,
         snprintf(r.path, sizeof r.path, "%s", tt_install_dir(in));
         r.files = tt_install_file_count(in) + 1;
         r.bytes = c.total;
+        tt_origin_of(tt_install_manifest(in), &r.origin);
         if (report != NULL)
             *report = r;
     } else {

@@ -9,12 +9,14 @@
 #ifndef TT_REPACK_VERIFY_H
 #define TT_REPACK_VERIFY_H
 
+#include "repack/origin.h"
 #include "repack/tensor_plan.h"
 
 typedef struct tt_verify_report {
     char path[TT_MAX_PATH]; /* the install, absolute */
     size_t files;           /* with the manifest */
     uint64_t bytes, experts;
+    tt_origin origin;
     size_t unlisted; /* files that the manifest does not know; told as notes */
 } tt_verify_report;
 

@@ -13,7 +13,17 @@ static void check(const tt_hub_state *s)
     for (size_t i = 0; i < s->n_ranges; i++) {
         if (s->ranges[i][0] != '\0' && !tt_sha256_hex_valid(s->ranges[i]))
             abort();
+        if ((s->ranges[i][0] == '\0') != (s->sources[i][0] == '\0') ||
+            (s->sources[i][0] != '\0' && !tt_sha256_hex_valid(s->sources[i])))
+            abort();
         done += s->ranges[i][0] != '\0';
+    }
+    const char *name;
+    json_t *sha;
+    json_object_foreach(s->shards, name, sha)
+    {
+        if (!tt_hub_file_name_valid(name) || !tt_sha256_hex_valid(json_string_value(sha)))
+            abort();
     }
     if (done != s->done || (s->n_ranges > 0 && !s->begun))
         abort();

@@ -127,6 +127,12 @@ static void by_name(void **state)
                      0);
     has(out, "the same bytes");
     has(out, "Verified ");
+    has(out, "Source: " REPO " " COMMIT "; all 3 shards were read whole and verified");
+    assert_int_equal(RUN("--inspect", "--input-gturbo", target), 0);
+    has(out, COMMIT "; all 3 shards were read whole and verified");
+    assert_int_equal(RUN("--verify-install", "--input-gturbo", target, "--json"), 0);
+    has(out, "\"source\":{\"commit\":\"" COMMIT "\",\"ranges\":0,\"repository\":\"" REPO
+             "\",\"shards\":3,\"verified\":3}");
     char back[700];
     snprintf(back, sizeof back, "%s/back", dir);
     assert_int_equal(RUN("--export-snapshot", back, "--input-gturbo", target), 0);
@@ -176,12 +182,21 @@ static void events(void **state)
 {
     assert_int_equal(RUN("--repo", REPO, "--output", target, "--json"), 0);
     has(out, "\"event\":\"progress\"");
+    has(out, "\"text\":\"downloading model-00002-of-00003.safetensors\"");
     events_end_with("done");
     assert_string_equal(err, "");
     test_hub_set_fault(hub, test_hub_gate, NULL);
     assert_int_equal(RUN("--repo", REPO, "--output", target, "--overwrite", "--json"), 1);
     events_end_with("failed");
     has(err, "accept its terms");
+    assert_int_equal(RUN("--plan", "--repo", REPO, "--output", target, "--json"), 1);
+    events_end_with("failed");
+    test_hub_set_fault(hub, NULL, NULL);
+    assert_int_equal(
+        RUN("--verify-install", "--input-gturbo", target, "--against", "models/tales", "--json"),
+        0);
+    has(out, "\"event\":\"compared\"");
+    events_end_with("done");
 }
 
 static void stop_it(void *ctx, const test_hub_request *r, test_hub_answer *a)
@@ -203,7 +218,8 @@ static void stopped_and_continued(void **state)
     test_hub_set_fault(hub, NULL, NULL);
     bool begun = tt_dir_exists(partial);
     if (begun) {
-        has(err, "continue it with: TinyTitanRepack --resume --output '"); /* for a shell: a space */
+        has(err,
+            "continue it with: TinyTitanRepack --resume --output '"); /* for a shell: a space */
         assert_int_equal(RUN("--repo", REPO, "--output", target), 1);
         has(err, "--resume");
         assert_int_equal(RUN("--resume", "--output", target), 0);

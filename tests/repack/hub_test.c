@@ -15,9 +15,11 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "base/hash.h"
 #include "format/install.h"
 #include "repack/hub_install.h"
 #include "repack/target.h"
+#include "repack/verify.h"
 #include "support/mini_install.h"
 #include "support/tempdir.h"
 #include "support/test_hub.h"
@@ -139,7 +141,9 @@ static void installs(void **state)
     assert_true(hr.ranges > 20);
     assert_int_equal(hr.kept, 0);
     assert_int_equal(hr.shards, 3);
-    assert_int_equal(test_hub_sent_again(hub), 0);
+    /* Norm weights are read first, and once more in the ranges that they lie in. */
+    assert_true(hr.first_bytes > 0 && hr.first_bytes < hr.source_bytes / 4);
+    assert_true(test_hub_sent_again(hub) <= hr.first_bytes);
     assert_string_equal(hr.commit, TEST_HUB_COMMIT);
     /* A second one does not touch the first. */
     assert_int_equal(install(false), TT_ERR_EXISTS);
@@ -206,11 +210,31 @@ static void tales(void **state)
     assert_int_equal(hr.verified, 3);
 }
 
+/* Answers to requests for the bytes at *ctx come when three of them wait. */
+static void wait_for_others(void *ctx, const test_hub_request *r, test_hub_answer *a)
+{
+    if (r->content && r->ranged && r->begin == *(const uint64_t *)ctx)
+        a->together = 3;
+}
+
+static void headers_are_asked_for_at_once(void **state)
+{
+    for (uint64_t at = 0; at <= 8; at += 8) {
+        test_hub_set_fault(hub, wait_for_others, &at);
+        test_hub_forget(hub);
+        opt.repack.overwrite = true;
+        must(install(false));
+        assert_int_equal(test_hub_together(hub), 3);
+        is_the_same();
+    }
+}
+
 /* ---- faults that are got over ---- */
 
 typedef struct plan {
     int kind;
     unsigned every; /* of how many requests one goes wrong */
+    unsigned most;  /* how many at most; 0: no limit */
     unsigned hit, seen;
     const char *token; /* that was sent with the ticket */
     bool leaked, sent;
@@ -224,22 +248,36 @@ enum {
     F_500,
     F_503, /* with Retry-After */
     F_429,
-    F_EXPIRED, /* 403 of the content host */
-    F_RANGE,   /* another range than was asked for */
-    F_LONG,    /* more than was asked for */
+    F_EXPIRED,   /* 403 of the content host */
+    F_RANGE,     /* another range than was asked for */
+    F_LONG,      /* more than was asked for */
+    F_SAYS_MORE, /* a length that is too large: the last byte is followed by the end of the line */
+    F_SAYS_LESS, /* one that is too small */
+    F_ETAG,      /* another tag of the contents, which the hub does not know of */
+    F_DRIP,      /* slow loris: a byte now and then */
+    F_DRIP_HEAD,
+    F_SMALL, /* a small file that ends early and claims to be complete */
     F_KINDS
 };
+
+static uint64_t seed;
+static uint64_t draw(uint64_t below)
+{
+    seed ^= seed << 13;
+    seed ^= seed >> 7;
+    seed ^= seed << 17;
+    return seed % below;
+}
 
 static void misbehave(void *ctx, const test_hub_request *r, test_hub_answer *a)
 {
     plan *p = ctx;
     bool range = r->ranged && r->content;
-    if (p->kind == F_EXPIRED || p->kind == F_RANGE || p->kind == F_LONG || p->kind == F_STALL ||
-        p->kind == F_CUT || p->kind == F_EARLY) {
-        if (!range || a->status != 206)
-            return;
-    }
-    if (p->seen++ % p->every != p->every - 1)
+    if (p->kind == F_SMALL ? a->status != 200 || r->file[0] == '\0'
+                           : p->kind != F_DROP && p->kind != F_500 && p->kind != F_503 &&
+                                 p->kind != F_429 && (!range || a->status != 206))
+        return;
+    if (p->seen++ % p->every != p->every - 1 || (p->most > 0 && p->hit == p->most))
         return;
     p->hit++;
     uint64_t n = a->length;
@@ -249,8 +287,25 @@ static void misbehave(void *ctx, const test_hub_request *r, test_hub_answer *a)
         break;
     case F_CUT:
     case F_EARLY:
-        a->cut = n * (p->hit % 7) / 7;
-        a->end_early = p->kind == F_EARLY;
+    case F_SMALL:
+        a->cut = draw(n);
+        a->end_early = p->kind != F_CUT;
+        break;
+    case F_SAYS_MORE:
+        a->length += 8;
+        break;
+    case F_SAYS_LESS:
+        a->length -= n > 8 ? 8 : 1;
+        break;
+    case F_ETAG:
+        strcpy(a->etag, "another");
+        break;
+    case F_DRIP:
+        a->cut = n / 2;
+        a->drip = true;
+        break;
+    case F_DRIP_HEAD:
+        a->drip_head = true;
         break;
     case F_STALL:
         a->cut = n / 2;
@@ -284,8 +339,12 @@ static void misbehave(void *ctx, const test_hub_request *r, test_hub_answer *a)
 
 static void faults_are_got_over(void **state)
 {
+    seed = (uint64_t)getpid() * 2654435761u + 1;
+    printf("seed %llu\n", (unsigned long long)seed);
     for (int kind = 0; kind < F_KINDS; kind++) {
-        plan p = {.kind = kind, .every = kind == F_STALL ? 40 : 5};
+        /* Those that cost a second each are rarer. */
+        bool slow = kind == F_STALL || kind == F_DRIP || kind == F_DRIP_HEAD;
+        plan p = {.kind = kind, .every = slow ? 10 : kind == F_SMALL ? 2 : 5, .most = slow ? 2 : 0};
         test_hub_set_fault(hub, misbehave, &p);
         opt.repack.overwrite = true;
         if (install(false) != TT_OK)
@@ -380,9 +439,15 @@ static void loop(void *ctx, const test_hub_request *r, test_hub_answer *a)
         snprintf(a->location, sizeof a->location, "%s", r->path);
 }
 
+/* A range of the payload that does not come among the first: no header, no norm weight. */
+static bool later_range(const test_hub_request *r)
+{
+    return r->content && r->begin > 20000 && r->end - r->begin > 1000;
+}
+
 static void broken_for_good(void *ctx, const test_hub_request *r, test_hub_answer *a)
 {
-    if (r->content && r->begin > 20000) {
+    if (later_range(r)) {
         a->status = 502;
         a->text = "";
     }
@@ -390,7 +455,7 @@ static void broken_for_good(void *ctx, const test_hub_request *r, test_hub_answe
 
 static void away(void *ctx, const test_hub_request *r, test_hub_answer *a)
 {
-    if (r->content && r->begin > 20000) {
+    if (later_range(r)) {
         a->status = 429;
         a->text = "";
         strcpy(a->headers, "Retry-After: 4000\r\n");
@@ -408,6 +473,47 @@ static void changes(void *ctx, const test_hub_request *r, test_hub_answer *a)
         strcpy(a->linked_etag, "another");
 }
 
+static void refuses_files(void *ctx, const test_hub_request *r, test_hub_answer *a)
+{
+    if (r->content || r->file[0] == '\0')
+        return;
+    a->status = 403;
+    a->text = "";
+    a->location[0] = '\0';
+}
+
+/* The hub and the host of the contents do not agree about a size. */
+static void other_size(void *ctx, const test_hub_request *r, test_hub_answer *a)
+{
+    char *line = strstr(a->headers, "X-Linked-Size: ");
+    if (line != NULL)
+        strcpy(line, "X-Linked-Size: 7\r\n");
+}
+
+/* A small file is always shorter than it must be, and claims to be complete. */
+static void always_short(void *ctx, const test_hub_request *r, test_hub_answer *a)
+{
+    if (strcmp(r->file, "config.json") == 0) {
+        a->cut = a->length - 1;
+        a->end_early = true;
+    }
+}
+
+static void always_cut(void *ctx, const test_hub_request *r, test_hub_answer *a)
+{
+    if (strcmp(r->file, "config.json") == 0)
+        a->cut = a->length - 1;
+}
+
+/* No range comes to its end, and none has any byte of it. */
+static void no_bytes(void *ctx, const test_hub_request *r, test_hub_answer *a)
+{
+    if (later_range(r)) {
+        a->cut = 0;
+        a->end_early = true;
+    }
+}
+
 static void other_commit(void *ctx, const test_hub_request *r, test_hub_answer *a)
 {
     if ((*(unsigned *)ctx)++ >= 4 && a->commit[0] != '\0')
@@ -416,7 +522,7 @@ static void other_commit(void *ctx, const test_hub_request *r, test_hub_answer *
 
 static void grows(void *ctx, const test_hub_request *r, test_hub_answer *a)
 {
-    if (r->content && r->begin > 20000)
+    if (later_range(r))
         a->total += 64;
 }
 
@@ -433,6 +539,11 @@ static void faults_that_end_it_leave_what_can_be_continued(void **state)
         {"missing elsewhere", "has no repository", TT_ERR_NOT_FOUND, false, missing_elsewhere},
         {"no ranges", "does not serve parts", TT_ERR_UNSUPPORTED, false, no_ranges},
         {"loop", "redirects", TT_ERR_IO, false, loop},
+        {"403", "refuses", TT_ERR_STATE, false, refuses_files},
+        {"linked size", "changed on the hub", TT_ERR_STATE, false, other_size},
+        {"short", "not of the size that the hub lists", TT_ERR_IO, false, always_short},
+        {"cut", "cannot be read", TT_ERR_IO, false, always_cut},
+        {"no bytes", "ends too early", TT_ERR_IO, true, no_bytes},
         {"502", "status 502", TT_ERR_IO, true, broken_for_good},
         {"429", "resume later", TT_ERR_STATE, true, away},
         {"changed", "changed on the hub", TT_ERR_STATE, true, changes},
@@ -489,7 +600,7 @@ static void nothing_is_fetched_twice(void **state)
     uint64_t all;
     must(install(false));
     all = test_hub_sent(hub);
-    assert_int_equal(test_hub_sent_again(hub), 0);
+    assert_true(test_hub_sent_again(hub) <= hr.first_bytes);
     must(tt_dir_remove(target, &err));
     test_hub_forget(hub);
     /* Stopped again and again, each time a little further on. */
@@ -558,6 +669,132 @@ static void what_changed_on_the_disk_is_fetched_again(void **state)
     must(tt_file_publish(path, "{}", 2, &err));
     must(install(true));
     is_the_same();
+}
+
+/* Digest of bytes of a file of the checkpoint. */
+static void digest(const char *name, uint64_t begin, uint64_t until, char hex[65])
+{
+    size_t n = 0;
+    char *bytes = mini_slurp(source, name, &n);
+    assert_true(begin < until && until <= n);
+    must(tt_sha256_of(bytes + begin, until - begin, hex, &err));
+    free(bytes);
+}
+
+/* What the manifest says of the shards is true; returns how many are said to be verified. */
+static unsigned recorded(void)
+{
+    tt_install *in = NULL;
+    tt_verify_report vr;
+    char hex[65], *rest;
+    unsigned verified = 0, shards = 0;
+    size_t ranges = 0;
+    const char *name, *place;
+    json_t *f, *sha;
+    must(tt_install_open(target, 0, NULL, NULL, &in, &err));
+    const json_t *from = json_object_get(tt_install_manifest(in), "source");
+    json_object_foreach(json_object_get(from, "files"), name, f)
+    {
+        const char *whole = json_string_value(json_object_get(f, "sha256"));
+        json_t *parts = json_object_get(f, "ranges");
+        if (strstr(name, ".safetensors") == NULL || strstr(name, ".json") != NULL)
+            continue;
+        shards++;
+        assert_true((whole != NULL) != (parts != NULL));
+        if (whole != NULL) {
+            digest(name, 0, (uint64_t)json_integer_value(json_object_get(f, "size")), hex);
+            assert_string_equal(whole, hex);
+            assert_string_equal(whole, json_string_value(json_object_get(f, "hub_id")));
+            verified++;
+        }
+        json_object_foreach(parts, place, sha)
+        {
+            uint64_t begin = strtoull(place, &rest, 10);
+            digest(name, begin, strtoull(rest + 1, NULL, 10), hex);
+            assert_string_equal(json_string_value(sha), hex);
+            ranges++;
+        }
+    }
+    tt_install_close(&in);
+    assert_int_equal(hr.verified, verified);
+    assert_int_equal(hr.recorded, ranges);
+    must(tt_verify_run(target, true, 1, NULL, &vr, &err));
+    assert_true(vr.origin.hub);
+    assert_string_equal(vr.origin.repository, REPO);
+    assert_string_equal(vr.origin.commit, TEST_HUB_COMMIT);
+    assert_int_equal(vr.origin.shards, shards);
+    assert_int_equal(vr.origin.verified, verified);
+    assert_int_equal(vr.origin.ranges, ranges);
+    return verified;
+}
+
+/* A checkpoint of which every byte is read, in three shards. */
+static void serve_whole(void)
+{
+    mini_options o = mini_default();
+    o.shards = 3;
+    test_hub_stop(&hub);
+    tempdir_remove(source);
+    must(tt_dir_make(source, &err));
+    must(tt_dir_remove(local, &err));
+    mini_write(source, &o);
+    convert_locally(source, local);
+    serve(source);
+}
+
+static void what_was_verified_is_recorded(void **state)
+{
+    /* Vision tensors are not read, so their shard is not known whole. */
+    must(install(false));
+    is_the_same();
+    unsigned some = recorded();
+    assert_true(some < 3 && hr.recorded > 0);
+    must(tt_dir_remove(target, &err));
+    serve_whole();
+    must(install(false));
+    is_the_same();
+    assert_int_equal(recorded(), 3);
+    assert_int_equal(hr.recorded, 0);
+    /* Interrupted in the middle of the second: the first was verified by then, the third is after
+     * it, and nobody saw the second whole. */
+    must(tt_dir_remove(target, &err));
+    opt.window = 1;
+    stop_at = hr.source_bytes / 2;
+    assert_int_equal(install(false), TT_ERR_ABORTED);
+    stop_at = 0;
+    must(install(true));
+    is_the_same();
+    assert_int_equal(recorded(), 2);
+    assert_true(hr.recorded > 2);
+}
+
+/* A verified shard stays so only when what comes a second time is what came at first. */
+static void a_lost_range_comes_back_the_same(void **state)
+{
+    char path[800];
+    serve_whole();
+    opt.window = 1;
+    for (int k = 0; k < 2; k++) {
+        must(install(false));
+        must(tt_dir_remove(target, &err));
+        stop_at = hr.source_bytes / 2;
+        assert_int_equal(install(false), TT_ERR_ABORTED);
+        stop_at = 0;
+        snprintf(path, sizeof path, "%s/install/model_weights.bin", partial);
+        assert_int_equal(unlink(path), 0);
+        if (k == 0) {
+            must(install(true));
+            assert_int_equal(recorded(), 2);
+        } else {
+            test_hub_set_fault(hub, spoils, NULL);
+            assert_int_equal(install(true), TT_ERR_CORRUPT);
+            assert_non_null(strstr(err.message, "it must be"));
+            test_hub_set_fault(hub, NULL, NULL);
+            must(install(true));
+        }
+        is_the_same();
+        must(tt_dir_remove(target, &err));
+    }
 }
 
 static void resuming_alone_knows_what_it_was(void **state)
@@ -692,6 +929,30 @@ static void gguf(void **state)
     assert_false(tt_dir_exists(partial));
 }
 
+static void shift_norms(void *ctx, mini_tensor *t)
+{
+    if (strstr(t->name, "norm") != NULL && strstr(t->name, "linear_attn") == NULL)
+        t->offset = 1;
+}
+
+/* Norm weights that were shifted, in a checkpoint whose form says that they were not. */
+static void norms_are_judged_before_anything_is_downloaded(void **state)
+{
+    mini_options o = mini_default();
+    o.edit = shift_norms;
+    o.shards = 3;
+    test_hub_stop(&hub);
+    tempdir_remove(source);
+    must(tt_dir_make(source, &err));
+    mini_write(source, &o);
+    serve(source);
+    assert_int_equal(install(false), TT_ERR_FORMAT);
+    assert_non_null(strstr(err.message, "say the contrary"));
+    assert_false(tt_dir_exists(partial));
+    assert_true(hr.source_bytes > 0);
+    assert_true(test_hub_sent(hub) < hr.source_bytes / 3); /* headers and norm weights */
+}
+
 /* Files of the payload of two installs. */
 static void same_payload(const char *a, const char *b)
 {
@@ -787,12 +1048,15 @@ int main(void)
         T(every_spelling),
         T(every_width),
         T(tales),
+        T(headers_are_asked_for_at_once),
         T(faults_are_got_over),
         T(the_token_goes_to_the_endpoint_alone),
         T(faults_that_end_it_leave_what_can_be_continued),
         T(spoiled_bytes_are_found),
         T(nothing_is_fetched_twice),
         T(what_changed_on_the_disk_is_fetched_again),
+        T(what_was_verified_is_recorded),
+        T(a_lost_range_comes_back_the_same),
         T(resuming_alone_knows_what_it_was),
         T(what_differs_is_refused),
         T(two_do_not_share_a_target),
@@ -800,6 +1064,7 @@ int main(void)
         T(a_crash_after_publication_is_cleaned_up),
         T(pins),
         T(gguf),
+        T(norms_are_judged_before_anything_is_downloaded),
         T(fp8),
         T(draft_in_a_file_of_its_own),
     };

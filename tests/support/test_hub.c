@@ -14,6 +14,7 @@
 #include <strings.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/file.h"
@@ -48,7 +49,8 @@ struct test_hub {
     test_hub_fault fault;
     void *fault_ctx;
     conn conns[MAX_CONNS];
-    bool stop;
+    unsigned waiting, together;
+    pthread_cond_t gathered;
 };
 
 static void must(bool ok, const char *what)
@@ -127,6 +129,17 @@ static void stall(const conn *c)
         ;
 }
 
+/* One byte and then another, until the other side gives up. */
+static bool drip(const conn *c, const char *bytes, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        struct pollfd p = {c->fd, POLLIN, 0};
+        if (!send_all(c->fd, bytes + i, 1) || poll(&p, 1, 50) != 0)
+            return false;
+    }
+    return true;
+}
+
 static bool send_body(conn *c, served *f, const test_hub_answer *a, uint64_t begin, uint64_t n)
 {
     char path[1024], *buf = malloc(STEP);
@@ -145,6 +158,11 @@ static bool send_body(conn *c, served *f, const test_hub_answer *a, uint64_t beg
         at += step;
         left -= step;
     }
+    while (ok && a->drip && at < begin + n) {
+        ok = pread(fd, buf, 1, (off_t)at) == 1 && drip(c, buf, 1);
+        if (ok)
+            count(c->hub, f, at++, 1);
+    }
     if (fd >= 0)
         close(fd);
     free(buf);
@@ -158,8 +176,9 @@ static void describe(test_hub *h, char *out, size_t size)
     size_t n = (size_t)snprintf(out, size, "{\"id\":\"%s\",\"sha\":\"%s\",\"siblings\":[",
                                 h->repository, h->commit);
     for (unsigned i = 0; i < h->n_files; i++)
-        n += (size_t)snprintf(out + n, size - n, "%s{\"rfilename\":\"%s\"}", i > 0 ? "," : "",
-                              h->files[i].name);
+        n += (size_t)snprintf(out + n, size - n, "%s{\"rfilename\":\"%s\",\"size\":%llu}",
+                              i > 0 ? "," : "", h->files[i].name,
+                              (unsigned long long)h->files[i].size);
     snprintf(out + n, size - n, "]}");
 }
 
@@ -208,6 +227,21 @@ static served *truth(conn *c, const test_hub_request *r, test_hub_answer *a, cha
     return f;
 }
 
+/* With the lock held. A test that never gets there fails after a while instead of hanging. */
+static void gather(test_hub *h, unsigned n)
+{
+    struct timespec until;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += 20;
+    h->waiting++;
+    if (h->waiting > h->together)
+        h->together = h->waiting;
+    pthread_cond_broadcast(&h->gathered);
+    while (h->together < n && pthread_cond_timedwait(&h->gathered, &h->lock, &until) == 0)
+        ;
+    h->waiting--;
+}
+
 static bool answer(conn *c, const test_hub_request *r)
 {
     test_hub *h = c->hub;
@@ -217,6 +251,8 @@ static bool answer(conn *c, const test_hub_request *r)
     served *f = truth(c, r, &a, text, sizeof text);
     if (h->fault != NULL)
         h->fault(h->fault_ctx, r, &a);
+    if (a.together > 0)
+        gather(h, a.together);
     pthread_mutex_unlock(&h->lock);
     if (a.drop)
         return false;
@@ -246,7 +282,7 @@ static bool answer(conn *c, const test_hub_request *r)
                       (unsigned long long)a.first, (unsigned long long)a.last,
                       (unsigned long long)a.total);
     k += snprintf(head + k, sizeof head - (size_t)k, "\r\n");
-    if (!send_all(c->fd, head, (size_t)k))
+    if (a.drip_head ? !drip(c, head, (size_t)k) : !send_all(c->fd, head, (size_t)k))
         return false;
     if (!file)
         return n == 0 || send_all(c->fd, a.text, n);
@@ -381,6 +417,7 @@ test_hub *test_hub_start(const char *dir, const char *repository)
     snprintf(h->repository, sizeof h->repository, "%s", repository);
     strcpy(h->commit, TEST_HUB_COMMIT);
     pthread_mutex_init(&h->lock, NULL);
+    pthread_cond_init(&h->gathered, NULL);
     read_dir(h);
     h->listen[0] = listen_on(h->url);
     h->listen[1] = listen_on(h->content_url);
@@ -420,6 +457,14 @@ unsigned test_hub_requests(test_hub *h)
     return n;
 }
 
+unsigned test_hub_together(test_hub *h)
+{
+    pthread_mutex_lock(&h->lock);
+    unsigned n = h->together;
+    pthread_mutex_unlock(&h->lock);
+    return n;
+}
+
 uint64_t test_hub_sent(test_hub *h)
 {
     pthread_mutex_lock(&h->lock);
@@ -451,6 +496,7 @@ void test_hub_forget(test_hub *h)
 {
     pthread_mutex_lock(&h->lock);
     h->sent = h->again = 0;
+    h->together = 0;
     for (unsigned i = 0; i < h->n_files; i++)
         if (h->files[i].sent != NULL)
             memset(h->files[i].sent, 0, h->files[i].size);
@@ -478,6 +524,7 @@ void test_hub_stop(test_hub **hub)
     }
     for (unsigned i = 0; i < h->n_files; i++)
         free(h->files[i].sent);
+    pthread_cond_destroy(&h->gathered);
     pthread_mutex_destroy(&h->lock);
     free(h);
     *hub = NULL;

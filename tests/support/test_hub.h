@@ -34,9 +34,12 @@ typedef struct test_hub_answer {
     uint64_t cut;   /* bytes of the body after which the connection is dropped; UINT64_MAX: none */
     bool end_early; /* with cut: Content-Length is made to agree */
     bool stall;     /* after `cut` bytes nothing more comes until the other side gives up */
+    bool drip;      /* after `cut` bytes the others come one by one, for ever */
+    bool drip_head; /* so do the lines before the body */
     bool spoil;     /* one bit of the body is changed */
     bool drop;      /* no answer at all */
-    const char *text; /* instead of the file */
+    const char *text;  /* instead of the file */
+    unsigned together; /* waits until so many requests wait with it, but not for ever */
 } test_hub_answer;
 
 typedef void (*test_hub_fault)(void *ctx, const test_hub_request *r, test_hub_answer *a);
@@ -51,6 +54,8 @@ void test_hub_set_fault(test_hub *h, test_hub_fault fault, void *ctx);
 const char *test_hub_url(const test_hub *h);         /* "http://127.0.0.1:PORT" */
 const char *test_hub_content_url(const test_hub *h); /* the second port */
 unsigned test_hub_requests(test_hub *h);
+/* How many requests waited together at most. */
+unsigned test_hub_together(test_hub *h);
 /* Bytes of bodies of large files that were sent, and how many of them had been sent before. */
 uint64_t test_hub_sent(test_hub *h);
 uint64_t test_hub_sent_again(test_hub *h);
