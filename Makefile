@@ -43,7 +43,7 @@ PKGS    := jansson yajl libpcre2-8 libutf8proc libcrypto liburing
 # Debian keeps the descriptions of another machine's libraries beside those libraries.
 CROSS_PC := /usr/lib/$(CROSS:%-=%)/pkgconfig:/usr/share/pkgconfig
 PKG_CONFIG ?= $(if $(CROSS),PKG_CONFIG_LIBDIR=$(CROSS_PC) )pkg-config
-PKG_CFLAGS := $(shell $(PKG_CONFIG) --cflags $(PKGS) libedit libcurl cmocka 2>/dev/null)
+PKG_CFLAGS := $(shell $(PKG_CONFIG) --cflags $(PKGS) libedit libcurl libevent_core cmocka 2>/dev/null)
 LIBS    := $(shell $(PKG_CONFIG) --libs $(PKGS) 2>/dev/null) -lm -lpthread
 
 # No -march and no -ffast-math: one binary starts anywhere, and the scalar reference means what it says.
@@ -87,9 +87,11 @@ PROGRAMS    := $(foreach d,$(wildcard apps/*),$(if $(wildcard $(d)/*.c),$(notdir
 NAME_cli    := TinyTitanCLI
 NAME_repack := TinyTitanRepack
 NAME_bench  := TinyTitanBench
+NAME_server := TinyTitanServer
 LIBS_cli    := -ledit
 # Only what installs from a hub asks for it: the archive's other users do not pull those objects.
 LIBS_repack := $(shell $(PKG_CONFIG) --libs libcurl 2>/dev/null)
+LIBS_server := $(shell $(PKG_CONFIG) --libs libevent_core 2>/dev/null)
 # The contract of a program is installed with it.
 NOT_YET = $(if $(filter server,$(MAINS)),,docs/http.md)
 MAINS := $(notdir $(patsubst %/,%,$(sort $(dir $(shell grep -ls '^int main\b' apps/*/*.c)))))
@@ -143,7 +145,7 @@ help:
 STAMP := $(BUILD)/flags
 STAMP_TEXT := $(CC) $(ALL_CFLAGS) $(SAN) $(ISA_amx) $(ISA_neon_dotprod) $(ALL_LDFLAGS) $(LIBS)
 $(STAMP): FORCE
-	@$(PKG_CONFIG) --exists $(PKGS) libedit libcurl || \
+	@$(PKG_CONFIG) --exists $(PKGS) libedit libcurl libevent_core || \
 	  { echo 'Libraries are missing. Run: tools/install-deps$(if $(CROSS), --aarch64)' >&2; exit 1; }
 	@mkdir -p $(@D)
 	@text='$(STAMP_TEXT)'"$$($(CC) -dumpfullversion -dumpversion)"; \
@@ -211,7 +213,7 @@ test-cmocka:
 APPS_A := $(PROGRAMS:%=$(BUILD)/lib/apps/%.a)
 $(BUILD)/tests/fuzz/fuzz_%_replay: $(BUILD)/obj/tests/fuzz/fuzz_%.o $(BUILD)/obj/tests/fuzz/replay.o $(APPS_A) $(LIB_A)
 	@mkdir -p $(@D)
-	$(call say,LD,$@)$(CC) $(filter %.o,$^) $(APPS_A) $(LIB_A) $(ALL_LDFLAGS) $(LIBS) $(LIBS_repack) -o $@
+	$(call say,LD,$@)$(CC) $(filter %.o,$^) $(APPS_A) $(LIB_A) $(ALL_LDFLAGS) $(LIBS) $(LIBS_repack) $(LIBS_server) -o $@
 
 # libFuzzer programs live in a build of their own: the whole library is instrumented.
 FUZZ_SAN := -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
@@ -223,7 +225,7 @@ fuzz-done:
 	@true
 $(BUILD)/bin/fuzz_%: $(BUILD)/obj/tests/fuzz/fuzz_%.o $(APPS_A) $(LIB_A)
 	@mkdir -p $(@D)
-	$(call say,LD,$@)$(CC) $(filter %.o,$^) $(APPS_A) $(LIB_A) $(ALL_LDFLAGS) -fsanitize=fuzzer $(LIBS) $(LIBS_repack) -o $@
+	$(call say,LD,$@)$(CC) $(filter %.o,$^) $(APPS_A) $(LIB_A) $(ALL_LDFLAGS) -fsanitize=fuzzer $(LIBS) $(LIBS_repack) $(LIBS_server) -o $@
 
 $(BUILD)/man/%: docs/man/%.scd
 	@mkdir -p $(@D)
