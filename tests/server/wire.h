@@ -150,6 +150,8 @@ static inline char *request_text(const char *method, const char *path, const cha
                                  const char *body)
 {
     char *text = malloc(strlen(path) + strlen(fields) + (body != NULL ? strlen(body) : 0) + 256);
+    if (text == NULL)
+        abort();
     if (body == NULL)
         sprintf(text, "%s %s HTTP/1.1\r\nHost: localhost\r\n%s\r\n", method, path, fields);
     else
