@@ -92,8 +92,6 @@ LIBS_cli    := -ledit
 # Only what installs from a hub asks for it: the archive's other users do not pull those objects.
 LIBS_repack := $(shell $(PKG_CONFIG) --libs libcurl 2>/dev/null)
 LIBS_server := $(shell $(PKG_CONFIG) --libs libevent_core 2>/dev/null)
-# The contract of a program is installed with it.
-NOT_YET = $(if $(filter server,$(MAINS)),,docs/http.md)
 MAINS := $(notdir $(patsubst %/,%,$(sort $(dir $(shell grep -ls '^int main\b' apps/*/*.c)))))
 BINS := $(foreach p,$(MAINS),$(BUILD)/bin/$(or $(NAME_$(p)),$(error apps/$(p) has no NAME_$(p) in the Makefile)))
 APP_OBJ := $(patsubst %.c,$(BUILD)/obj/%.o,$(wildcard $(PROGRAMS:%=apps/%/*.c)))
@@ -300,6 +298,7 @@ $(BUILD)/compile_commands.json: $(STAMP) $(TIDY_SRC)
 
 D := $(DESTDIR)$(PREFIX)
 DOC_DIR := $(D)/share/doc/tinytitan
+UNIT_DIR := $(D)/lib/systemd/user
 MAN_INSTALL := $(foreach m,$(MAN),$(D)/share/man/man$(subst .,,$(suffix $(m)))/$(notdir $(m)))
 install: all man
 	$(Q)install -d $(D)/bin $(D)/lib/pkgconfig $(D)/include/tinytitan $(DOC_DIR)
@@ -311,11 +310,13 @@ install: all man
 	$(Q)ln -sf $(SO_NAME) $(D)/lib/libtinytitan.so
 	$(Q)install -m 644 $(PC_FILE) $(D)/lib/pkgconfig/
 	$(Q)for m in $(MAN); do install -D -m 644 $$m $(D)/share/man/man$${m##*.}/$${m##*/} || exit 1; done
-	$(Q)install -m 644 README.md LICENSE $(filter-out $(NOT_YET),$(wildcard docs/*.md)) $(DOC_DIR)/
+	$(Q)install -m 644 README.md LICENSE $(wildcard docs/*.md) $(DOC_DIR)/
+	$(Q)install -d $(UNIT_DIR)
+	$(Q)sed -e 's|@PREFIX@|$(PREFIX)|' packaging/tinytitan-server.service >$(UNIT_DIR)/tinytitan-server.service
 uninstall:
 	$(Q)rm -f $(foreach b,$(BINS),$(D)/bin/$(notdir $(b))) $(D)/include/tinytitan/tinytitan.h $(MAN_INSTALL) \
 	    $(D)/lib/libtinytitan.a $(D)/lib/$(SO_FILE) $(D)/lib/$(SO_NAME) $(D)/lib/libtinytitan.so \
-	    $(D)/lib/pkgconfig/tinytitan.pc
+	    $(D)/lib/pkgconfig/tinytitan.pc $(UNIT_DIR)/tinytitan-server.service
 	$(Q)rm -rf $(DOC_DIR)
 	$(Q)rmdir $(D)/include/tinytitan 2>/dev/null || true
 

@@ -1,8 +1,10 @@
 /* request_fields.h: fields that Chat Completions and Completions share, checked one by one.
  *
- * Owns:      types and ranges of sampling fields, stop strings, streams; what was adjusted or ignored.
+ * Owns:      types and ranges of sampling fields, stop strings, streams; what was adjusted or
+ *            ignored.
  * Not here:  fields of one protocol (chat_request.c, text_request.c).
- * Laws:      (1) null is the same as missing;  (2) names that end in the log are our own words, never
+ * Laws:      (1) null is the same as missing;  (2) names that end in the log are our own words,
+ *            never
  *            text of a request.
  * Threads:   one.
  */

@@ -83,7 +83,7 @@ static void an_answer(void **state)
     "\"scripted_4-Bit\",\"choices\":["
 #define DELTA(i, delta, finish)                                                                    \
     CHUNK "{\"index\":" i ",\"delta\":{" delta "},\"logprobs\":null,\"finish_reason\":" finish "}" \
-                                                                                               "]"
+          "]"
 
 static char *stream(const char *body)
 {
@@ -98,34 +98,32 @@ static char *stream(const char *body)
     return events;
 }
 
+/* clang-format off */
+static const char call_stream[] =
+    DELTA("0", "\"role\":\"assistant\",\"content\":\"\"", "null") "}\n\n"
+    DELTA("0", "\"content\":\"I look.\"", "null") "}\n\n"
+    DELTA("0", "\"tool_calls\":[{\"index\":0,\"id\":\"call_\",\"type\":\"function\","
+               "\"function\":{\"name\":\"look\",\"arguments\":\"\"}}]", "null") "}\n\n"
+    DELTA("0", "\"tool_calls\":[{\"index\":0,\"function\":{\"arguments\":"
+               "\"{\\\"at\\\":1}\"}}]", "null") "}\n\n"
+    DELTA("0", "\"tool_calls\":[{\"index\":1,\"id\":\"call_\",\"type\":\"function\","
+               "\"function\":{\"name\":\"see\",\"arguments\":\"\"}}]", "null") "}\n\n"
+    DELTA("0", "\"tool_calls\":[{\"index\":1,\"function\":{\"arguments\":\"{}\"}}]", "null") "}\n\n"
+    DELTA("0", "", "\"tool_calls\"") "}\n\n"
+    "data: [DONE]\n\n";
+
+#define CHOICE(i)                                                                       \
+    DELTA(i, "\"role\":\"assistant\",\"content\":\"\"", "null") ",\"usage\":null}\n\n"  \
+    DELTA(i, "\"reasoning_content\":\"hm\"", "null") ",\"usage\":null}\n\n"             \
+    DELTA(i, "\"content\":\"so\"", "null") ",\"usage\":null}\n\n"                       \
+    DELTA(i, "", "\"stop\"") ",\"usage\":null}\n\n"
+/* clang-format on */
+
 static void a_stream(void **state)
 {
     (void)state;
     char *e = stream("{" USER("call") ",\"stream\":true,\"tools\":[]}");
-    assert_string_equal(
-        e,
-        DELTA("0", "\"role\":\"assistant\",\"content\":\"\"", "null") "}\n\n" DELTA("0", "\"content\":\"I look.\"", "null") "}\n\n" DELTA(
-            "0",
-            "\"tool_calls\":[{\"index\":0,\"id\":\"call_\",\"type\":\"function\","
-            "\"function\":{\"name\":\"look\",\"arguments\":\"\"}}]",
-            "null") "}\n\n" DELTA("0",
-                                  "\"tool_calls\":[{\"index\":0,\"function\":{\"arguments\":"
-                                  "\"{\\\"at\\\":1}\"}}]",
-                                  "null") "}\n\n" DELTA("0",
-                                                        "\"tool_calls\":[{\"index\":1,\"id\":"
-                                                        "\"call_\",\"type\":\"function\","
-                                                        "\"function\":{\"name\":\"see\","
-                                                        "\"arguments\":\"\"}}]",
-                                                        "null") "}\n\n" DELTA("0",
-                                                                              "\"tool_calls\":[{"
-                                                                              "\"index\":1,"
-                                                                              "\"function\":{"
-                                                                              "\"arguments\":\"{}"
-                                                                              "\"}}]",
-                                                                              "null") "}\n\n" DELTA("0",
-                                                                                                    "",
-                                                                                                    "\"tool_calls\"") "}\n\n"
-                                                                                                                      "data: [DONE]\n\n");
+    assert_string_equal(e, call_stream);
     free(e);
     e = stream("{" USER("think") ",\"stream\":true,\"n\":2,\"stream_options\":"
                                  "{\"include_usage\":true}}");
@@ -133,22 +131,7 @@ static void a_stream(void **state)
     assert_non_null(usage);
     expect(usage, "\n\ndata: [DONE]\n\n");
     *usage = '\0';
-    assert_string_equal(
-        e,
-        DELTA("0", "\"role\":\"assistant\",\"content\":\"\"", "null") ",\"usage\":null}\n\n" DELTA("0", "\"reasoning_content\":\"hm\"", "null") ",\"usage\":null}\n\n" DELTA("0", "\"content\":\"so\"", "null") ",\"usage\":null}\n\n" DELTA(
-            "0", "",
-            "\"stop\"") ",\"usage\":null}\n\n" DELTA("1", "\"role\":\"assistant\",\"content\":\"\"",
-                                                     "null") ",\"usage\":null}\n\n" DELTA("1",
-                                                                                          "\"reason"
-                                                                                          "ing_"
-                                                                                          "content"
-                                                                                          "\":"
-                                                                                          "\"hm\"",
-                                                                                          "null") ",\"usage\":null}\n\n" DELTA("1",
-                                                                                                                               "\"content\":\"so\"",
-                                                                                                                               "null") ",\"usage\":null}\n\n" DELTA("1",
-                                                                                                                                                                    "",
-                                                                                                                                                                    "\"stop\"") ",\"usage\":null}\n\n");
+    assert_string_equal(e, CHOICE("0") CHOICE("1"));
     free(e);
 }
 
@@ -415,6 +398,8 @@ static void pipelined_requests_come_in_order(void **state)
     char *one = request_text("POST", CHAT, "", "{" USER("gate") "}");
     char *two = request_text("GET", "/health", "", NULL);
     char *both = malloc(strlen(one) + strlen(two) + 1);
+    if (both == NULL)
+        abort();
     sprintf(both, "%s%s", one, two);
     put(fd, both);
     scripted_engine_await(w.engine, 1, 0);
