@@ -2,9 +2,8 @@
  *
  * Owns:      sections 5.4, 6 and the answers of section 10 of docs/http.md, byte for byte.
  * Not here:  heads, framing of events, refusals (reply.h); computing (turn.h).
- * Laws:      (1) a stream ends with its last event whatever happened;  (2) events come in the
- *            order of
- *            the table of section 6.
+ * Laws:      (1) a stream ends with its last event whatever happened;  (2) events come in the order
+ *            of the table of section 6.
  * Threads:   one.
  */
 #ifndef TT_SERVER_ANSWER_H

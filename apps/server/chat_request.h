@@ -3,8 +3,7 @@
  * Owns:      the table of section 5.1 of docs/http.md, tools, levels of reasoning.
  * Not here:  messages (history.h), fields that Completions has too (request_fields.h).
  * Laws:      (1) every field is honoured, adjusted, ignored or refused as the table says;  (2)
- *            nothing
- *            is computed for a request that is refused.
+ *            nothing is computed for a request that is refused.
  * Threads:   one a call; `engine` may be asked from any.
  */
 #ifndef TT_SERVER_CHAT_REQUEST_H

@@ -5,12 +5,10 @@
  * Not here:  the two that stand behind it: the library (engine_library.c), and a script in the
  *            tests (tests/support/scripted_engine.c).
  * Laws:      (1) text comes in whole characters, sorted into thoughts, text and calls;  (2)
- *            whatever
- *            ends an answer leaves the engine fit for the next;  (3) once `cancel` is set generate
- *            returns before the next layer.
+ *            whatever ends an answer leaves the engine fit for the next;  (3) once `cancel` is set
+ *            generate returns before the next layer.
  * Threads:   describe and render from any thread, also while one generates; generate, stats and
- *            idle
- *            from one thread.
+ *            idle from one thread.
  */
 #ifndef TT_SERVER_ENGINE_H
 #define TT_SERVER_ENGINE_H

@@ -3,8 +3,7 @@
  * Owns:      section 5.2 and 5.3 of docs/http.md: roles, parts, repairs.
  * Not here:  the other fields of a request (chat_request.h), rendering.
  * Laws:      (1) a repair depends on the history up to it and the results after it alone, so that
- *            the
- *            next turn renders the same beginning;  (2) a message that is refused is named, and
+ *            the next turn renders the same beginning;  (2) a message that is refused is named, and
  *            nothing of its text is;  (3) the input is not changed.
  * Threads:   any.
  */

@@ -4,8 +4,7 @@
  *            ignored.
  * Not here:  fields of one protocol (chat_request.c, text_request.c).
  * Laws:      (1) null is the same as missing;  (2) names that end in the log are our own words,
- *            never
- *            text of a request.
+ *            never text of a request.
  * Threads:   one.
  */
 #ifndef TT_SERVER_REQUEST_FIELDS_H

@@ -1,12 +1,10 @@
 /* turn.h: what every protocol asks of the engine: n answers to one prompt, with stop strings.
  *
  * Owns:      a checked request in plain data; stop strings, ids of calls, the end of a turn after
- *            its
- *            first call, counting.
+ *            its first call, counting.
  * Not here:  reading requests and writing answers (the protocols).
  * Laws:      (1) nothing of a stop string is ever handed out;  (2) choice i uses seed + i;  (3)
- *            usage
- *            counts every token that was generated.
+ *            usage counts every token that was generated.
  * Threads:   one.
  */
 #ifndef TT_SERVER_TURN_H

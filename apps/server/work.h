@@ -2,10 +2,10 @@
  *
  * Owns:      the queues between the threads, jobs while they are in one.
  * Not here:  connections, admission, what becomes of a job at its end (server.c).
- * Laws:      (1) jobs are prepared and computed in the order in which they were handed over, one
- *            at a
- *            time each;  (2) a job belongs to the thread that has it; what both sides touch is
- * guarded here;  (3) the loop is woken for every change and never waits for a computation.
+ * Laws:      (1) jobs are prepared and computed in the order in which they were handed over, one at
+ *            a time each;  (2) a job belongs to the thread that has it; what both sides touch is
+ *            guarded here;  (3) the loop is woken for every change and never waits for a
+ *            computation.
  * Threads:   the functions are the event loop's; `wake` is called from the others.
  */
 #ifndef TT_SERVER_WORK_H

@@ -38,7 +38,8 @@ static char *repaired(const char *text, char *notes)
     "\",\"arguments\":" arguments "}}"
 #define CALLS(list)      "{\"role\":\"assistant\",\"content\":\"\",\"tool_calls\":[" list "]}"
 #define RESULT(id, text) "{\"role\":\"tool\",\"content\":\"" text "\",\"tool_call_id\":\"" id "\"}"
-#define MADE(id)         "{\"role\":\"tool\",\"tool_call_id\":\"" id "\",\"content\":\"[no result]\"}"
+#define NOTHING          "\"content\":\"[no result]\"}"
+#define MADE(id)         "{\"role\":\"tool\",\"tool_call_id\":\"" id "\"," NOTHING
 
 static void every_row(void **state)
 {
