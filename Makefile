@@ -43,7 +43,7 @@ PKGS    := jansson yajl libpcre2-8 libutf8proc libcrypto liburing
 # Debian keeps the descriptions of another machine's libraries beside those libraries.
 CROSS_PC := /usr/lib/$(CROSS:%-=%)/pkgconfig:/usr/share/pkgconfig
 PKG_CONFIG ?= $(if $(CROSS),PKG_CONFIG_LIBDIR=$(CROSS_PC) )pkg-config
-PKG_CFLAGS := $(shell $(PKG_CONFIG) --cflags $(PKGS) libedit libcurl cmocka 2>/dev/null)
+PKG_CFLAGS := $(shell $(PKG_CONFIG) --cflags $(PKGS) libedit libcurl libevent_core cmocka 2>/dev/null)
 LIBS    := $(shell $(PKG_CONFIG) --libs $(PKGS) 2>/dev/null) -lm -lpthread
 
 # No -march and no -ffast-math: one binary starts anywhere, and the scalar reference means what it says.
@@ -87,11 +87,11 @@ PROGRAMS    := $(foreach d,$(wildcard apps/*),$(if $(wildcard $(d)/*.c),$(notdir
 NAME_cli    := TinyTitanCLI
 NAME_repack := TinyTitanRepack
 NAME_bench  := TinyTitanBench
+NAME_server := TinyTitanServer
 LIBS_cli    := -ledit
 # Only what installs from a hub asks for it: the archive's other users do not pull those objects.
 LIBS_repack := $(shell $(PKG_CONFIG) --libs libcurl 2>/dev/null)
-# The contract of a program is installed with it.
-NOT_YET = $(if $(filter server,$(MAINS)),,docs/http.md)
+LIBS_server := $(shell $(PKG_CONFIG) --libs libevent_core 2>/dev/null)
 MAINS := $(notdir $(patsubst %/,%,$(sort $(dir $(shell grep -ls '^int main\b' apps/*/*.c)))))
 BINS := $(foreach p,$(MAINS),$(BUILD)/bin/$(or $(NAME_$(p)),$(error apps/$(p) has no NAME_$(p) in the Makefile)))
 APP_OBJ := $(patsubst %.c,$(BUILD)/obj/%.o,$(wildcard $(PROGRAMS:%=apps/%/*.c)))
@@ -143,7 +143,7 @@ help:
 STAMP := $(BUILD)/flags
 STAMP_TEXT := $(CC) $(ALL_CFLAGS) $(SAN) $(ISA_amx) $(ISA_neon_dotprod) $(ALL_LDFLAGS) $(LIBS)
 $(STAMP): FORCE
-	@$(PKG_CONFIG) --exists $(PKGS) libedit libcurl || \
+	@$(PKG_CONFIG) --exists $(PKGS) libedit libcurl libevent_core || \
 	  { echo 'Libraries are missing. Run: tools/install-deps$(if $(CROSS), --aarch64)' >&2; exit 1; }
 	@mkdir -p $(@D)
 	@text='$(STAMP_TEXT)'"$$($(CC) -dumpfullversion -dumpversion)"; \
@@ -211,7 +211,7 @@ test-cmocka:
 APPS_A := $(PROGRAMS:%=$(BUILD)/lib/apps/%.a)
 $(BUILD)/tests/fuzz/fuzz_%_replay: $(BUILD)/obj/tests/fuzz/fuzz_%.o $(BUILD)/obj/tests/fuzz/replay.o $(APPS_A) $(LIB_A)
 	@mkdir -p $(@D)
-	$(call say,LD,$@)$(CC) $(filter %.o,$^) $(APPS_A) $(LIB_A) $(ALL_LDFLAGS) $(LIBS) $(LIBS_repack) -o $@
+	$(call say,LD,$@)$(CC) $(filter %.o,$^) $(APPS_A) $(LIB_A) $(ALL_LDFLAGS) $(LIBS) $(LIBS_repack) $(LIBS_server) -o $@
 
 # libFuzzer programs live in a build of their own: the whole library is instrumented.
 FUZZ_SAN := -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
@@ -223,7 +223,7 @@ fuzz-done:
 	@true
 $(BUILD)/bin/fuzz_%: $(BUILD)/obj/tests/fuzz/fuzz_%.o $(APPS_A) $(LIB_A)
 	@mkdir -p $(@D)
-	$(call say,LD,$@)$(CC) $(filter %.o,$^) $(APPS_A) $(LIB_A) $(ALL_LDFLAGS) -fsanitize=fuzzer $(LIBS) $(LIBS_repack) -o $@
+	$(call say,LD,$@)$(CC) $(filter %.o,$^) $(APPS_A) $(LIB_A) $(ALL_LDFLAGS) -fsanitize=fuzzer $(LIBS) $(LIBS_repack) $(LIBS_server) -o $@
 
 $(BUILD)/man/%: docs/man/%.scd
 	@mkdir -p $(@D)
@@ -298,6 +298,7 @@ $(BUILD)/compile_commands.json: $(STAMP) $(TIDY_SRC)
 
 D := $(DESTDIR)$(PREFIX)
 DOC_DIR := $(D)/share/doc/tinytitan
+UNIT_DIR := $(D)/lib/systemd/user
 MAN_INSTALL := $(foreach m,$(MAN),$(D)/share/man/man$(subst .,,$(suffix $(m)))/$(notdir $(m)))
 install: all man
 	$(Q)install -d $(D)/bin $(D)/lib/pkgconfig $(D)/include/tinytitan $(DOC_DIR)
@@ -309,11 +310,13 @@ install: all man
 	$(Q)ln -sf $(SO_NAME) $(D)/lib/libtinytitan.so
 	$(Q)install -m 644 $(PC_FILE) $(D)/lib/pkgconfig/
 	$(Q)for m in $(MAN); do install -D -m 644 $$m $(D)/share/man/man$${m##*.}/$${m##*/} || exit 1; done
-	$(Q)install -m 644 README.md LICENSE $(filter-out $(NOT_YET),$(wildcard docs/*.md)) $(DOC_DIR)/
+	$(Q)install -m 644 README.md LICENSE $(wildcard docs/*.md) $(DOC_DIR)/
+	$(Q)install -d $(UNIT_DIR)
+	$(Q)sed -e 's|@PREFIX@|$(PREFIX)|' packaging/tinytitan-server.service >$(UNIT_DIR)/tinytitan-server.service
 uninstall:
 	$(Q)rm -f $(foreach b,$(BINS),$(D)/bin/$(notdir $(b))) $(D)/include/tinytitan/tinytitan.h $(MAN_INSTALL) \
 	    $(D)/lib/libtinytitan.a $(D)/lib/$(SO_FILE) $(D)/lib/$(SO_NAME) $(D)/lib/libtinytitan.so \
-	    $(D)/lib/pkgconfig/tinytitan.pc
+	    $(D)/lib/pkgconfig/tinytitan.pc $(UNIT_DIR)/tinytitan-server.service
 	$(Q)rm -rf $(DOC_DIR)
 	$(Q)rmdir $(D)/include/tinytitan 2>/dev/null || true
 

@@ -9,7 +9,7 @@
 #ifndef TT_CLI_CHAT_LOOP_H
 #define TT_CLI_CHAT_LOOP_H
 
-#include "cli/engine.h"
+#include "cli/cli_engine.h"
 
 /* Talks until the input ends. *interrupted: Ctrl-C ended a dialogue from a pipe. */
 TT_MUST_CHECK tt_status tt_chat_loop(tt_engine *e, bool *interrupted, tt_error *err);

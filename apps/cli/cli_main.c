@@ -7,14 +7,14 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/disks_path.h"
+#include "base/heat_path.h"
 #include "base/json.h"
 #include "base/limits.h"
 #include "cli/chat_loop.h"
+#include "cli/cli_engine.h"
 #include "cli/cli_options.h"
-#include "cli/disks_path.h"
-#include "cli/engine.h"
 #include "cli/generate.h"
-#include "cli/heat_path.h"
 #include "cli/interrupt.h"
 #include "cli/report.h"
 #include "cli/text_out.h"

@@ -1,28 +1,19 @@
 #include "cli/cli_options.h"
 
 #include <jansson.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/limits.h"
+#include "base/model_args.h"
 
-#define MAX_ROWS  64
-#define MOST_WARM 86400.0
+#define MAX_ROWS 64
 
 static const char *const thinking_words[] = {"on", "off", NULL};
-static const char *const kv_words[] = {"32", "16", "8", "4", NULL};
-static const uint32_t kv_bits[] = {32, 16, 8, 4};
-static const char *const backend_words[] = {"cpu", "ref", NULL};
-static const char *const reader_words[] = {"auto", "uring", "pool", "buffered", NULL};
-static const char *const switch_words[] = {"off", "on", NULL};
-static const char *const level_words[] = {"auto",       "ref", "avx2", "avxvnni",      "avx512",
-                                          "avx512vnni", "amx", "neon", "neon+dotprod", NULL};
 
 /* Words that become something else once they are checked. */
 typedef struct words {
-    const char *rope, *warm;
-    int thinking, kv, backend, level, reader, governor;
-    uint64_t io_piece;
+    int thinking;
+    tt_model_words model;
 } words;
 
 /* ---- the table ---- */
@@ -88,55 +79,6 @@ static size_t add_sampling_rows(tt_arg *table, tt_cli_options *o)
     return sizeof rows / sizeof rows[0];
 }
 
-static size_t add_machine_rows(tt_arg *table, tt_cli_options *o, words *w)
-{
-    tt_model_options *m = &o->load;
-    const tt_arg rows[] = {
-        TT_OPT_HEADING("Memory and machine"),
-        TT_OPT_SIZE("ram-budget", &m->ram_budget, "SIZE", 1, 0,
-                    "memory of the whole process, such as 8G (default: what machine and cgroup "
-                    "have to spare)"),
-        TT_OPT_U32("max-context", &m->max_context, "N", 1, TT_MAX_CONTEXT,
-                   "tokens of context (default: the model's, at most 32768)"),
-        TT_OPT_STRING("rope-scaling", &w->rope, "none|yarn:FACTOR",
-                      "stretch the model's context by FACTOR, or not at all (default: as the model "
-                      "has it)"),
-        TT_OPT_ENUM("kv-bits", &w->kv, kv_words, "width of the KV cache (default 8)"),
-        TT_OPT_U32("prefill-chunk", &m->prefill_chunk, "N", TT_BLOCK, 65536,
-                   "prompt tokens a step, a multiple of 64 (default: chosen from the budget)"),
-        TT_OPT_U32("expert-cache-slots", &m->expert_slots, "N", 1, TT_MAX_EXPERTS,
-                   "experts kept in memory, the mean a layer (default: as many as the budget "
-                   "allows; with --ram-budget both must hold)"),
-        TT_OPT_U32("threads", &m->threads, "N", 1, TT_MAX_THREADS,
-                   "threads (default: one a physical core)"),
-        TT_OPT_ENUM("backend", &w->backend, backend_words,
-                    "cpu, or the scalar reference (default cpu)"),
-        TT_OPT_ENUM("cpu-level", &w->level, level_words,
-                    "instruction set of the cpu backend (default auto: the best there is)"),
-        TT_OPT_FLAG("verify-reads", &m->verify_reads,
-                    "compare the checksum of every expert that is read"),
-        TT_OPT_ENUM("reader", &w->reader, reader_words,
-                    "how experts are read (default auto: the first of the others that works)"),
-        TT_OPT_U32("io-depth", &m->io_depth, "N", 1, 256,
-                   "pieces of expert reads in flight (default: measured once a disk)"),
-        TT_OPT_SIZE("io-piece", &w->io_piece, "SIZE", 16 * TT_KIB, 16 * TT_MIB,
-                    "bytes of a piece, a multiple of 4K (default: measured once a disk)"),
-        TT_OPT_STRING("expert-mirror", &m->expert_mirror, "DIR",
-                      "a second copy of the expert files, on another disk, that takes half of the "
-                      "reads"),
-        TT_OPT_STRING("warm", &w->warm, "auto|off|SECONDS",
-                      "for how long experts of the last run are read ahead while nothing else is "
-                      "(default auto: two minutes at most)"),
-        TT_OPT_STRING("heat-profile", &m->heat_profile, "FILE",
-                      "where the experts that were used are kept for the next run (default: in the "
-                      "install, else in the cache folder)"),
-        TT_OPT_ENUM("governor", &w->governor, switch_words,
-                    "give expert slots back before memory runs out (default on)"),
-    };
-    memcpy(table, rows, sizeof rows);
-    return sizeof rows / sizeof rows[0];
-}
-
 static size_t add_report_rows(tt_arg *table, tt_cli_options *o)
 {
     const tt_arg rows[] = {
@@ -159,63 +101,17 @@ static void fill_table(tt_arg table[MAX_ROWS], tt_cli_options *o, words *w)
 {
     size_t n = add_text_rows(table, o, w);
     n += add_sampling_rows(table + n, o);
-    n += add_machine_rows(table + n, o, w);
+    n += tt_model_args_rows(table + n, &o->load, &w->model);
     add_report_rows(table + n, o);
 }
 
 /* ---- what goes together ---- */
-
-tt_status tt_cli_rope_scaling(const char *text, float *factor, tt_error *err)
-{
-    if (strcmp(text, "none") == 0) {
-        *factor = 1.0f;
-        return TT_OK;
-    }
-    const char *number = strncmp(text, "yarn:", 5) == 0 ? text + 5 : "";
-    char *end = NULL;
-    double v = 0;
-    if (*number != '\0' && number[strspn(number, "0123456789.")] == '\0')
-        v = strtod(number, &end);
-    if (end == NULL || end == number || *end != '\0' || !(v >= 1.0 && v <= 64.0))
-        return tt_fail(err, TT_ERR_INVALID,
-                       "--rope-scaling is \"%s\", must be none or yarn:FACTOR with a factor from 1 "
-                       "to 64",
-                       text);
-    *factor = (float)v;
-    return TT_OK;
-}
-
-tt_status tt_cli_warm(const char *text, float *seconds, tt_error *err)
-{
-    char *end = NULL;
-    double v = -1;
-    if (strcmp(text, "auto") == 0) {
-        *seconds = TT_WARM_AUTO;
-        return TT_OK;
-    }
-    if (strcmp(text, "off") == 0)
-        v = 0;
-    else if (*text != '\0' && text[strspn(text, "0123456789.")] == '\0')
-        v = strtod(text, &end);
-    if (!(v >= 0.0 && v <= MOST_WARM) || (end != NULL && *end != '\0') || (end != NULL && v == 0))
-        return tt_fail(err, TT_ERR_INVALID,
-                       "--warm is \"%s\", must be auto, off or seconds up to %.0f", text,
-                       MOST_WARM);
-    *seconds = (float)v;
-    return TT_OK;
-}
 
 static void apply_words(tt_cli_options *o, const words *w)
 {
     o->thinking = w->thinking < 0    ? TT_THINKING_DEFAULT
                   : w->thinking == 0 ? TT_THINKING_ON
                                      : TT_THINKING_OFF;
-    o->load.kv_bits = kv_bits[w->kv];
-    o->load.backend = backend_words[w->backend];
-    o->load.cpu_level = w->level > 0 ? level_words[w->level] : NULL;
-    o->load.reader = w->reader > 0 ? reader_words[w->reader] : NULL;
-    o->load.io_piece = (uint32_t)w->io_piece;
-    o->load.governor = w->governor == 1;
 }
 
 static tt_status check_input(const tt_cli_options *o, tt_error *err)
@@ -280,21 +176,11 @@ static tt_status check_text(const tt_cli_options *o, tt_error *err)
 static tt_status check_numbers(const tt_cli_options *o, tt_error *err)
 {
     const tt_cli_sampling *s = &o->sampling;
-    TT_TRY(tt_args_backend(o->load.backend, o->load.cpu_level, err));
     if (s->top_p && !(s->values.top_p > 0.0f))
         return tt_fail(err, TT_ERR_INVALID, "--top-p is 0, must be above 0 (1 is off)");
     if (s->repetition_penalty && !(s->values.repetition_penalty > 0.0f))
         return tt_fail(err, TT_ERR_INVALID,
                        "--repetition-penalty is 0, must be above 0 (1 is off)");
-    if (o->load.heat_profile != NULL && o->load.warm_seconds == 0.0f)
-        return tt_fail(err, TT_ERR_INVALID,
-                       "--heat-profile has no effect with --warm off: drop one of them");
-    if (o->load.io_piece % 4096 != 0)
-        return tt_fail(err, TT_ERR_INVALID, "--io-piece is %u bytes, must be a multiple of 4096",
-                       o->load.io_piece);
-    if (o->load.prefill_chunk % TT_BLOCK != 0)
-        return tt_fail(err, TT_ERR_INVALID, "--prefill-chunk is %u, must be a multiple of %u",
-                       o->load.prefill_chunk, TT_BLOCK);
     return TT_OK;
 }
 
@@ -320,9 +206,9 @@ static void note_given(tt_cli_options *o, const tt_arg *table)
 static void set_defaults(tt_cli_options *o, words *w)
 {
     memset(o, 0, sizeof *o);
-    tt_model_options_default(&o->load);
+    tt_model_args_default(&o->load, &w->model);
     tt_sampler_options_default(&o->sampling.values);
-    *w = (words){.thinking = -1, .kv = 2, .governor = 1};
+    w->thinking = -1;
 }
 
 tt_status tt_cli_options_parse(tt_cli_options *out, int argc, char *const *argv, tt_error *err)
@@ -339,14 +225,11 @@ tt_status tt_cli_options_parse(tt_cli_options *out, int argc, char *const *argv,
                            "--model DIR is required; --help lists the options");
         note_given(&o, table);
         apply_words(&o, &w);
-        if (w.warm != NULL)
-            TT_TRY(tt_cli_warm(w.warm, &o.load.warm_seconds, err));
-        if (w.rope != NULL)
-            TT_TRY(tt_cli_rope_scaling(w.rope, &o.load.yarn_factor, err));
         TT_TRY(check_input(&o, err));
         TT_TRY(check_reports(&o, err));
         TT_TRY(check_text(&o, err));
         TT_TRY(check_numbers(&o, err));
+        TT_TRY(tt_model_args_apply(&o.load, &w.model, err));
     }
     *out = o;
     return TT_OK;

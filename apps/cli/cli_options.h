@@ -40,10 +40,6 @@ TT_MUST_CHECK tt_status tt_cli_options_parse(tt_cli_options *o, int argc, char *
                                              tt_error *err);
 /* The whole text of --help. */
 void tt_cli_options_help(tt_buf *out);
-/* "none" or "yarn:FACTOR" into a factor: 1 for none. */
-TT_MUST_CHECK tt_status tt_cli_rope_scaling(const char *text, float *factor, tt_error *err);
-/* "auto", "off" or seconds into tt_model_options.warm_seconds. */
-TT_MUST_CHECK tt_status tt_cli_warm(const char *text, float *seconds, tt_error *err);
 /* Puts the options that were given over `defaults`; the seed too. */
 void tt_cli_sampling_apply(const tt_cli_options *o, tt_sampler_options *defaults);
 

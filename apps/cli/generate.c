@@ -2,8 +2,8 @@
 
 #include "base/clock.h"
 #include "base/limits.h"
+#include "base/stop_match.h"
 #include "cli/interrupt.h"
-#include "cli/stop_match.h"
 #include "cli/text_out.h"
 
 #define MAX_ANSWER     (256 * TT_MIB)

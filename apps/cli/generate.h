@@ -11,7 +11,7 @@
 #define TT_CLI_GENERATE_H
 
 #include "base/buf.h"
-#include "cli/engine.h"
+#include "cli/cli_engine.h"
 #include "cli/prompt_text.h"
 
 typedef enum tt_finish {

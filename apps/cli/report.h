@@ -11,7 +11,7 @@
 
 #include <jansson.h>
 
-#include "cli/engine.h"
+#include "cli/cli_engine.h"
 #include "cli/generate.h"
 
 /* The plan to standard output, as a table or as JSON; `refused` (may be NULL) is said in it. */

@@ -214,7 +214,9 @@ typedef struct tt_model_info {
     uint32_t max_context;   /* configured */
     uint32_t model_context; /* the model's own maximum */
     uint32_t threads, kv_bits, prefill_chunk;
-    uint64_t reserved[8];
+    uint32_t weight_bits; /* width of most weights: 4, 8, 16, 32 */
+    int64_t installed_at; /* when the install was written, seconds since 1970; 0: not known */
+    uint64_t reserved[6];
 } tt_model_info;
 
 TT_API void tt_model_get_info(const tt_model *model, tt_model_info *info);

@@ -2,6 +2,7 @@
  * model. */
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "model/forecast.h"
 #include "model/model.h"
@@ -64,6 +65,40 @@ tt_status tt_model_plan(const char *path, const tt_model_options *opts, tt_plan 
     return st;
 }
 
+static uint32_t dtype_bits(tt_dtype t)
+{
+    return t == TT_DTYPE_Q4 ? 4 : t == TT_DTYPE_Q8 ? 8 : 8 * tt_dtype_bytes(t);
+}
+
+/* Of the experts, which are most of a model; of a dense one, of what takes most bytes. */
+static uint32_t weight_bits(const tt_install *in)
+{
+    static const uint32_t widths[] = {4, 8, 16, 32};
+    const tt_expert_layout *experts = tt_install_expert_layout(in);
+    if (experts != NULL)
+        return dtype_bits(experts->gate.dtype);
+    const tt_index *ix = tt_install_index(in);
+    uint64_t bytes[4] = {0};
+    size_t most = 0;
+    for (size_t i = 0; i < ix->count; i++)
+        for (size_t k = 0; k < 4; k++)
+            if (dtype_bits(ix->entries[i].dtype) == widths[k])
+                bytes[k] += ix->entries[i].bytes;
+    for (size_t k = 1; k < 4; k++)
+        if (bytes[k] > bytes[most])
+            most = k;
+    return widths[most];
+}
+
+static int64_t installed_at(const tt_install *in)
+{
+    char path[TT_MAX_PATH];
+    struct stat sb;
+    if (tt_install_path(in, TT_MANIFEST_NAME, path, NULL) != TT_OK || stat(path, &sb) != 0)
+        return 0;
+    return sb.st_mtim.tv_sec;
+}
+
 void tt_model_get_info(const tt_model *m, tt_model_info *info)
 {
     *info = (tt_model_info){.model_id = tt_install_model_id(m->install),
@@ -79,7 +114,9 @@ void tt_model_get_info(const tt_model *m, tt_model_info *info)
                             .model_context = tt_install_arch(m->install)->max_position,
                             .threads = m->plan.threads,
                             .kv_bits = m->plan.kv_bits,
-                            .prefill_chunk = m->plan.prefill_chunk};
+                            .prefill_chunk = m->plan.prefill_chunk,
+                            .weight_bits = weight_bits(m->install),
+                            .installed_at = installed_at(m->install)};
 }
 
 const tt_plan *tt_model_get_plan(const tt_model *m)

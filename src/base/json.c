@@ -9,7 +9,7 @@
 
 /* jansson's own depth limit is 2048; ours is checked first so that hostile nesting costs one scan.
  */
-static bool too_deep(const char *text, size_t len, size_t *where)
+static bool too_deep(const char *text, size_t len, uint32_t most, size_t *where)
 {
     size_t depth = 0;
     bool in_string = false;
@@ -23,7 +23,7 @@ static bool too_deep(const char *text, size_t len, size_t *where)
         } else if (c == '"') {
             in_string = true;
         } else if (c == '[' || c == '{') {
-            if (++depth > TT_MAX_JSON_DEPTH) {
+            if (++depth > most) {
                 *where = i;
                 return true;
             }
@@ -34,12 +34,13 @@ static bool too_deep(const char *text, size_t len, size_t *where)
     return false;
 }
 
-tt_status tt_json_parse(const char *text, size_t len, const char *file, json_t **out, tt_error *err)
+tt_status tt_json_parse_deep(const char *text, size_t len, uint32_t depth, const char *file,
+                             json_t **out, tt_error *err)
 {
     size_t where = 0;
-    if (too_deep(text, len, &where))
+    if (too_deep(text, len, depth, &where))
         return tt_fail_at(err, TT_ERR_LIMIT, file, (int64_t)where,
-                          "JSON nests deeper than %u levels", TT_MAX_JSON_DEPTH);
+                          "JSON nests deeper than %u levels", depth);
     /* jansson takes a NUL byte for the end and would not look at what follows. */
     const char *nul = len > 0 ? memchr(text, '\0', len) : NULL;
     if (nul != NULL)
@@ -53,6 +54,11 @@ tt_status tt_json_parse(const char *text, size_t len, const char *file, json_t *
                           "broken JSON at line %d, column %d: %s", je.line, je.column, je.text);
     *out = tree;
     return TT_OK;
+}
+
+tt_status tt_json_parse(const char *text, size_t len, const char *file, json_t **out, tt_error *err)
+{
+    return tt_json_parse_deep(text, len, TT_MAX_JSON_DEPTH, file, out, err);
 }
 
 tt_status tt_json_load(const char *path, size_t max, json_t **out, tt_error *err)

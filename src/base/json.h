@@ -4,7 +4,8 @@
  *            key on failure.
  * Not here:  big files by events (yajl is used directly by safetensors and the tokenizer).
  * Laws:      (1) trees are json_t of jansson, released with json_decref;  (2) nothing deeper than
- *            TT_MAX_JSON_DEPTH is accepted;  (3) getters return borrowed values.
+ *            TT_MAX_JSON_DEPTH is accepted, or than what the caller names;  (3) getters return
+ * borrowed values.
  * Threads:   a tree belongs to one thread at a time.
  */
 #ifndef TT_BASE_JSON_H
@@ -18,6 +19,9 @@
  * accepted. */
 TT_MUST_CHECK tt_status tt_json_parse(const char *text, size_t len, const char *file, json_t **out,
                                       tt_error *err);
+/* The same with a depth of the caller's. */
+TT_MUST_CHECK tt_status tt_json_parse_deep(const char *text, size_t len, uint32_t depth,
+                                           const char *file, json_t **out, tt_error *err);
 /* Reads and parses a file of at most `max` bytes. */
 TT_MUST_CHECK tt_status tt_json_load(const char *path, size_t max, json_t **out, tt_error *err);
 

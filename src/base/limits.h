@@ -45,6 +45,7 @@
 #define TT_MAX_TOKENIZER_JSON (256 * TT_MIB)
 #define TT_MAX_TEMPLATE       (4 * TT_MIB) /* published templates stay under 64 KiB */
 #define TT_MAX_JSON_DEPTH     64u
+#define TT_MAX_CHAT_DEPTH     128u           /* of conversations and schemas of tools */
 #define TT_MAX_EXPERT_BYTES   (128 * TT_MIB) /* of one expert; published: 25 MB at 16 bits */
 #define TT_MAX_INSTALL_FILES  4096u
 #define TT_MAX_INSTALL_REL    255u /* bytes of a path inside an install */

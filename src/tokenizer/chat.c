@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/json.h"
+#include "base/limits.h"
 #include "tokenizer/jinja.h"
 #include "tokenizer/tokenizer.h"
 
@@ -14,7 +15,7 @@ static tt_status no_memory(tt_error *err)
 static tt_status parse(const char *text, const char *what, bool array, json_t **out, tt_error *err)
 {
     json_t *j = NULL;
-    TT_TRY(tt_json_parse(text, strlen(text), what, &j, err));
+    TT_TRY(tt_json_parse_deep(text, strlen(text), TT_MAX_CHAT_DEPTH, what, &j, err));
     if (array ? !json_is_array(j) : !json_is_object(j)) {
         json_decref(j);
         return tt_fail(err, TT_ERR_INVALID, "%s must be a JSON %s", what,

@@ -399,7 +399,8 @@ tt_status tt_chat_parse(const char *text, size_t len, const char *tools_json, ch
     json_t *tools = NULL;
     TT_TRY(check_text(text, len, err));
     if (tools_json != NULL) {
-        TT_TRY(tt_json_parse(tools_json, strlen(tools_json), "tools", &tools, err));
+        TT_TRY(tt_json_parse_deep(tools_json, strlen(tools_json), TT_MAX_CHAT_DEPTH, "tools",
+                                  &tools, err));
         if (!json_is_array(tools)) {
             json_decref(tools);
             return tt_fail(err, TT_ERR_INVALID, "tools must be a JSON array");

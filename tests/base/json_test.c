@@ -168,9 +168,19 @@ static void files_have_a_bound(void **state)
     assert_null(v);
 }
 
+static void the_caller_may_name_a_depth(void **state)
+{
+    (void)state;
+    json_t *v = NULL;
+    assert_int_equal(tt_json_parse_deep("[[[]]]", 6, 3, "t", &v, NULL), TT_OK);
+    json_decref(v);
+    assert_int_equal(tt_json_parse_deep("[[[]]]", 6, 2, "t", &v, NULL), TT_ERR_LIMIT);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_caller_may_name_a_depth),
         cmocka_unit_test(any_value_is_a_document),
         cmocka_unit_test(broken_text_is_refused_with_its_place),
         cmocka_unit_test(depth_is_bounded),

@@ -8,6 +8,7 @@
 #include <cmocka.h>
 #include <string.h>
 
+#include "base/model_args.h"
 #include "cli/cli_options.h"
 
 #define MAX_WORDS 24
@@ -123,7 +124,7 @@ static void cache_options(void **state)
                                       "off ", "on", "1.2.3", ".",   "86401", "5s"};
     for (unsigned i = 0; i < sizeof bad / sizeof *bad; i++) {
         float f = 3;
-        assert_int_equal(tt_cli_warm(bad[i], &f, NULL), TT_ERR_INVALID);
+        assert_int_equal(tt_model_args_warm(bad[i], &f, NULL), TT_ERR_INVALID);
         assert_true(f == 3);
     }
     REFUSED("--warm is \"fast\"", "--model=m", "--plan", "--warm=fast");
@@ -204,20 +205,6 @@ static void values_are_checked(void **state)
     BAD("unexpected", "word");
 }
 
-static void rope_scaling(void **state)
-{
-    (void)state;
-    float f = 0;
-    assert_int_equal(tt_cli_rope_scaling("none", &f, NULL), TT_OK);
-    assert_true(f == 1.0f);
-    assert_int_equal(tt_cli_rope_scaling("yarn:4", &f, NULL), TT_OK);
-    assert_true(f == 4.0f);
-    assert_int_equal(tt_cli_rope_scaling("yarn:4x", &f, NULL), TT_ERR_INVALID);
-    assert_int_equal(tt_cli_rope_scaling("yarn:1e1", &f, NULL), TT_ERR_INVALID);
-    assert_int_equal(tt_cli_rope_scaling("", &f, NULL), TT_ERR_INVALID);
-    assert_true(f == 4.0f);
-}
-
 static void a_refusal_leaves_the_options_alone(void **state)
 {
     (void)state;
@@ -254,7 +241,6 @@ int main(void)
         cmocka_unit_test(options_win_over_the_models_sampling),
         cmocka_unit_test(one_thing_to_answer),
         cmocka_unit_test(values_are_checked),
-        cmocka_unit_test(rope_scaling),
         cmocka_unit_test(a_refusal_leaves_the_options_alone),
         cmocka_unit_test(help_and_version_need_nothing_else),
     };

@@ -218,8 +218,8 @@ static void stopped_and_continued(void **state)
     test_hub_set_fault(hub, NULL, NULL);
     bool begun = tt_dir_exists(partial);
     if (begun) {
-        has(err,
-            "continue it with: TinyTitanRepack --resume --output '"); /* for a shell: a space */
+        /* for a shell: a space */
+        has(err, "continue it with: TinyTitanRepack --resume --output '");
         assert_int_equal(RUN("--repo", REPO, "--output", target), 1);
         has(err, "--resume");
         assert_int_equal(RUN("--resume", "--output", target), 0);

@@ -1,13 +1,13 @@
 /* stop_match.h: finds stop strings in text that comes in pieces, and holds back what may begin one.
  *
  * Owns:      the text not yet handed out.
- * Not here:  end tokens (generate.c); printing.
+ * Not here:  end tokens; printing.
  * Laws:      (1) nothing of a stop string is ever handed out;  (2) everything else is, as soon as
  * it cannot be the beginning of one;  (3) when several match, the one that begins first wins.
  * Threads:   one.
  */
-#ifndef TT_CLI_STOP_MATCH_H
-#define TT_CLI_STOP_MATCH_H
+#ifndef TT_BASE_STOP_MATCH_H
+#define TT_BASE_STOP_MATCH_H
 
 #include "base/buf.h"
 

@@ -1,12 +1,12 @@
-/* disks_path.h: where TinyTitanCLI keeps what it measured of disks.
+/* disks_path.h: where programs keep what it measured of disks.
  *
  * Owns:      one path.
- * Not here:  the environment (cli_main.c), the file's contents (the library).
+ * Not here:  the environment (programs), the file's contents (the library).
  * Laws:      nothing is made or opened here.
  * Threads:   any.
  */
-#ifndef TT_CLI_DISKS_PATH_H
-#define TT_CLI_DISKS_PATH_H
+#ifndef TT_BASE_DISKS_PATH_H
+#define TT_BASE_DISKS_PATH_H
 
 #include <stdbool.h>
 

@@ -1,12 +1,12 @@
-/* heat_path.h: where TinyTitanCLI keeps which experts a model used.
+/* heat_path.h: where programs keep which experts a model used.
  *
  * Owns:      one path.
- * Not here:  the environment (cli_main.c), the file's contents (the library).
+ * Not here:  the environment (programs), the file's contents (the library).
  * Laws:      nothing is made or opened here.
  * Threads:   any.
  */
-#ifndef TT_CLI_HEAT_PATH_H
-#define TT_CLI_HEAT_PATH_H
+#ifndef TT_BASE_HEAT_PATH_H
+#define TT_BASE_HEAT_PATH_H
 
 #include <stdbool.h>
 

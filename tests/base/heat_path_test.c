@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "../support/tempdir.h"
-#include "cli/heat_path.h"
+#include "base/heat_path.h"
 
 static char dir[512];
 

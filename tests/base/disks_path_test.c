@@ -7,7 +7,7 @@
 #include <cmocka.h>
 #include <string.h>
 
-#include "cli/disks_path.h"
+#include "base/disks_path.h"
 
 static void paths(void **state)
 {

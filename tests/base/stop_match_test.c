@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/stop_match.h"
+#include "base/stop_match.h"
 
 static char out[256];
 

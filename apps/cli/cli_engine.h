@@ -1,4 +1,5 @@
-/* engine.h: the parts that every answer uses, opened in the order in which they can fail cheaply.
+/* cli_engine.h: the parts that every answer uses, opened in the order in which they can fail
+ * cheaply.
  *
  * Owns:      tokenizer, model, session and sampler, the tools' text, the choice of chat or raw, the
  * sampling that is in force.
@@ -7,8 +8,8 @@
  * (2) a seed that was not given is drawn once and can be read back.
  * Threads:   one.
  */
-#ifndef TT_CLI_ENGINE_H
-#define TT_CLI_ENGINE_H
+#ifndef TT_CLI_CLI_ENGINE_H
+#define TT_CLI_CLI_ENGINE_H
 
 #include "cli/cli_options.h"
 

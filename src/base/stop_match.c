@@ -1,4 +1,4 @@
-#include "cli/stop_match.h"
+#include "base/stop_match.h"
 
 #include <string.h>
 

@@ -1,4 +1,4 @@
-#include "cli/engine.h"
+#include "cli/cli_engine.h"
 
 #include <string.h>
 #include <sys/random.h>

@@ -1,4 +1,4 @@
-#include "cli/disks_path.h"
+#include "base/disks_path.h"
 
 #include <stdio.h>
 

@@ -1,4 +1,4 @@
-#include "cli/heat_path.h"
+#include "base/heat_path.h"
 
 #include <stdio.h>
 #include <stdlib.h>

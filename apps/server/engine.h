@@ -1,0 +1,139 @@
+/* engine.h: all that a protocol sees of what answers: describe, render, generate with events,
+ * cancel.
+ *
+ * Owns:      the shape of that seam.
+ * Not here:  the two that stand behind it: the library (engine_library.c), and a script in the
+ *            tests (tests/support/scripted_engine.c).
+ * Laws:      (1) text comes in whole characters, sorted into thoughts, text and calls;  (2)
+ *            whatever ends an answer leaves the engine fit for the next;  (3) once `cancel` is set
+ *            generate returns before the next layer.
+ * Threads:   describe and render from any thread, also while one generates; generate, stats and
+ *            idle from one thread.
+ */
+#ifndef TT_SERVER_ENGINE_H
+#define TT_SERVER_ENGINE_H
+
+#include <stdatomic.h>
+
+#include "base/buf.h"
+
+/* Levels that a request may name, weakest first. */
+typedef enum tt_effort {
+    TT_EFFORT_NOT = -1, /* not named */
+    TT_EFFORT_NONE,
+    TT_EFFORT_MINIMAL,
+    TT_EFFORT_LOW,
+    TT_EFFORT_MEDIUM,
+    TT_EFFORT_HIGH,
+    TT_EFFORT_XHIGH,
+    TT_EFFORT_MAX,
+    TT_EFFORTS
+} tt_effort;
+extern const char *const tt_effort_words[TT_EFFORTS + 1]; /* NULL at the end */
+
+typedef struct tt_engine_info {
+    char model[128]; /* the id that requests name */
+    int64_t created; /* seconds since 1970 */
+    uint32_t max_context, vocab_size;
+    tt_sampler_options sampling; /* defaults of the model */
+    bool has_template;
+    bool efforts[TT_EFFORTS]; /* which words of reasoning_effort change what the template renders */
+    tt_plan plan;             /* zeros when there is no model behind it */
+} tt_engine_info;
+
+typedef struct tt_engine_render {
+    const char *text; /* text as it stands; NULL: the conversation below */
+    size_t len;
+    bool special;         /* of text: special tokens written in it count as such */
+    const char *messages; /* JSON array */
+    const char *tools;    /* JSON array or NULL */
+    const char *extra;    /* JSON object of template variables or NULL */
+    tt_thinking thinking;
+} tt_engine_render;
+
+typedef struct tt_engine_prompt {
+    uint32_t *ids; /* tt_free */
+    size_t n;
+    bool in_thought; /* the template has opened a thought for the model */
+} tt_engine_prompt;
+
+/* One token as log probabilities show it. `text` may be half a character. */
+typedef struct tt_token_chance {
+    char text[64];
+    uint8_t len;
+    float logprob;
+} tt_token_chance;
+
+#define TT_MOST_CHANCES 20u
+typedef struct tt_token_report {
+    tt_token_chance token, top[TT_MOST_CHANCES];
+    uint32_t n_top;
+} tt_token_report;
+
+typedef enum tt_engine_event_kind {
+    TT_EVENT_PREFILL, /* done of total */
+    TT_EVENT_THOUGHT,
+    TT_EVENT_TEXT,
+    TT_EVENT_CALL,
+    TT_EVENT_BAD_CALL /* something that began like a call has become text */
+} tt_engine_event_kind;
+
+typedef struct tt_engine_event {
+    tt_engine_event_kind kind;
+    uint64_t done, total;           /* PREFILL */
+    const char *text;               /* THOUGHT, TEXT; CALL: arguments, a JSON object */
+    size_t len;                     /* of text */
+    const char *name;               /* CALL */
+    const tt_token_report *reports; /* TEXT: of the tokens that it came from */
+    size_t n_reports;
+} tt_engine_event;
+
+/* False: enough, the answer ends here. */
+typedef bool (*tt_engine_event_fn)(void *ctx, const tt_engine_event *event);
+
+typedef struct tt_engine_request {
+    const uint32_t *ids;
+    size_t n;
+    bool in_thought;
+    bool plain;        /* no thoughts and no calls: everything is text */
+    const char *tools; /* JSON array: calls are looked for and typed by it; NULL: calls are text */
+    tt_sampler_options sampling;
+    uint32_t max_tokens; /* 0: the prompt is read and nothing more */
+    bool logprobs;
+    uint32_t top_logprobs;
+    const atomic_bool *cancel;
+} tt_engine_request;
+
+typedef enum tt_engine_finish {
+    TT_ENGINE_STOP,     /* the model's own end */
+    TT_ENGINE_LENGTH,   /* max_tokens */
+    TT_ENGINE_ENOUGH,   /* the event function said so */
+    TT_ENGINE_CANCELLED /* *cancel was set */
+} tt_engine_finish;
+
+typedef struct tt_engine_result {
+    tt_engine_finish finish;
+    size_t cached_tokens;    /* of the prompt, not computed again */
+    size_t generated_tokens; /* end token included */
+    size_t thought_tokens;   /* of those */
+    double prefill_seconds, decode_seconds;
+} tt_engine_result;
+
+typedef struct tt_server_engine {
+    const struct tt_server_engine_ops *ops;
+    void *self;
+} tt_server_engine;
+
+typedef struct tt_server_engine_ops {
+    void (*describe)(void *self, tt_engine_info *info);
+    tt_status (*render)(void *self, const tt_engine_render *r, tt_engine_prompt *out,
+                        tt_error *err);
+    /* `result` is filled also when this fails. */
+    tt_status (*generate)(void *self, const tt_engine_request *r, tt_engine_event_fn fn, void *ctx,
+                          tt_engine_result *result, tt_error *err);
+    void (*stats)(void *self, tt_model_stats *stats);
+    /* As tt_model_idle. */
+    double (*idle)(void *self);
+} tt_server_engine_ops;
+
+#endif

@@ -1,0 +1,123 @@
+#include "server/metrics.h"
+
+#include <string.h>
+
+static const int statuses[TT_METRIC_STATUSES] = {200, 204, 400, 401, 403, 404, 405, 408, 413, 414,
+                                                 415, 417, 429, 431, 500, 501, 503, 505, 529};
+static const double queue_bounds[] = {0.01, 0.1, 1, 5, 15, 60, 300};
+static const double loop_bounds[] = {0.0001, 0.0005, 0.001, 0.005, 0.01, 0.02, 0.05};
+
+void tt_metrics_init(tt_metrics *m)
+{
+    *m = (tt_metrics){.queue.bounds = queue_bounds, .loop.bounds = loop_bounds};
+}
+
+void tt_metrics_answer(tt_metrics *m, uint32_t path, int status, const char *code)
+{
+    for (size_t i = 0; i < TT_METRIC_STATUSES; i++)
+        if (statuses[i] == status)
+            m->requests[path][i]++;
+    for (size_t i = 0; code != NULL && i < TT_METRIC_CODES; i++) {
+        if (m->refusals[i].code == NULL)
+            m->refusals[i].code = code;
+        if (strcmp(m->refusals[i].code, code) == 0) {
+            m->refusals[i].n++;
+            return;
+        }
+    }
+}
+
+void tt_histogram_add(tt_histogram *h, double seconds)
+{
+    size_t i = 0;
+    while (i + 1 < TT_METRIC_BUCKETS && seconds > h->bounds[i])
+        i++;
+    h->counts[i]++;
+    h->n++;
+    h->sum += seconds;
+    if (seconds > h->most)
+        h->most = seconds;
+}
+
+/* ---- text ---- */
+
+static void head(tt_buf *b, const char *name, const char *type, const char *help)
+{
+    tt_buf_printf(b, "# HELP tinytitan_%s %s\n# TYPE tinytitan_%s %s\n", name, help, name, type);
+}
+
+static void one(tt_buf *b, const char *name, const char *type, const char *help, double v)
+{
+    head(b, name, type, help);
+    tt_buf_printf(b, "tinytitan_%s %.17g\n", name, v);
+}
+
+static void histogram(tt_buf *b, const char *name, const char *help, const tt_histogram *h)
+{
+    uint64_t n = 0;
+    head(b, name, "histogram", help);
+    for (size_t i = 0; i < TT_METRIC_BUCKETS; i++) {
+        n += h->counts[i];
+        if (i + 1 < TT_METRIC_BUCKETS)
+            tt_buf_printf(b, "tinytitan_%s_bucket{le=\"%g\"} %llu\n", name, h->bounds[i],
+                          (unsigned long long)n);
+        else
+            tt_buf_printf(b, "tinytitan_%s_bucket{le=\"+Inf\"} %llu\n", name,
+                          (unsigned long long)n);
+    }
+    tt_buf_printf(b, "tinytitan_%s_sum %.9g\ntinytitan_%s_count %llu\n", name, h->sum, name,
+                  (unsigned long long)h->n);
+}
+
+static void write_requests(const tt_metrics *m, const tt_metrics_now *now, tt_buf *b)
+{
+    head(b, "requests_total", "counter", "Answers by path and status.");
+    for (uint32_t p = 0; now->paths[p] != NULL; p++)
+        for (size_t i = 0; i < TT_METRIC_STATUSES; i++)
+            if (m->requests[p][i] > 0)
+                tt_buf_printf(b, "tinytitan_requests_total{path=\"%s\",status=\"%d\"} %llu\n",
+                              now->paths[p], statuses[i], (unsigned long long)m->requests[p][i]);
+    head(b, "refusals_total", "counter", "Refusals by code.");
+    for (size_t i = 0; i < TT_METRIC_CODES && m->refusals[i].code != NULL; i++)
+        tt_buf_printf(b, "tinytitan_refusals_total{code=\"%s\"} %llu\n", m->refusals[i].code,
+                      (unsigned long long)m->refusals[i].n);
+    one(b, "cancelled_total", "counter", "Requests whose client left.", (double)m->cancelled);
+}
+
+static void write_tokens(const tt_metrics *m, const tt_metrics_now *now, tt_buf *b)
+{
+    one(b, "prompt_tokens_total", "counter", "Tokens of prompts.", (double)m->prompt_tokens);
+    one(b, "cached_tokens_total", "counter", "Of those, not computed again.",
+        (double)m->cached_tokens);
+    one(b, "generated_tokens_total", "counter", "Tokens generated.", (double)m->generated_tokens);
+    one(b, "prefill_tokens_done", "gauge", "Of the prompt of the running request, read.",
+        (double)now->prefill_done);
+    one(b, "prefill_tokens_total", "gauge", "Of the prompt of the running request, to read.",
+        (double)now->prefill_total);
+    one(b, "prefill_tokens_per_second", "gauge", "Of the request that ended last.",
+        m->prefill_rate);
+    one(b, "decode_tokens_per_second", "gauge", "Of the request that ended last.", m->decode_rate);
+}
+
+void tt_metrics_write(const tt_metrics *m, const tt_metrics_now *now, tt_buf *b)
+{
+    const tt_model_stats *s = &now->model;
+    write_requests(m, now, b);
+    one(b, "connections", "gauge", "Connections open.", (double)now->connections);
+    one(b, "queue_running", "gauge", "Requests being computed.", (double)now->running);
+    one(b, "queue_waiting", "gauge", "Requests waiting.", (double)now->waiting);
+    histogram(b, "queue_seconds", "From admission to start.", &m->queue);
+    one(b, "request_memory_bytes", "gauge", "Bodies and trees of requests.",
+        (double)now->request_memory);
+    write_tokens(m, now, b);
+    one(b, "expert_hits_total", "counter", "Uses of experts found in memory.",
+        (double)s->expert_hits);
+    one(b, "expert_misses_total", "counter", "Uses of experts that were read.",
+        (double)s->expert_misses);
+    one(b, "expert_read_bytes_total", "counter", "Bytes of experts read.",
+        (double)s->expert_bytes_read);
+    one(b, "expert_hit_ratio", "gauge", "Hits by uses since the start.",
+        s->expert_asks > 0 ? (double)s->expert_hits / (double)s->expert_asks : 0);
+    histogram(b, "loop_seconds", "Callbacks of the event loop.", &m->loop);
+    one(b, "loop_max_seconds", "gauge", "The longest callback of the event loop.", m->loop.most);
+}

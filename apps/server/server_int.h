@@ -1,0 +1,116 @@
+/* server_int.h: what server.c, connection.c, answers.c and pages.c share.
+ *
+ * Owns:      the server's and a connection's fields.
+ * Not here:  anything that others may use.
+ * Laws:      a connection has at most one request in work; its head stays until that is answered.
+ * Threads:   the event loop's.
+ */
+#ifndef TT_SERVER_SERVER_INT_H
+#define TT_SERVER_SERVER_INT_H
+
+#include <event2/buffer.h>
+#include <event2/event.h>
+#include <event2/listener.h>
+
+#include "server/metrics.h"
+#include "server/reply.h"
+#include "server/routes.h"
+#include "server/server.h"
+#include "server/work.h"
+
+typedef enum tt_conn_state {
+    TT_CONN_READING,  /* a request, or the space before one */
+    TT_CONN_WORKING,  /* one is in work */
+    TT_CONN_DRAINING, /* refused: what comes is dropped until the client has read it */
+    TT_CONN_FLUSHING  /* the last answer goes out, then the connection ends */
+} tt_conn_state;
+
+typedef struct tt_conn {
+    tt_server *server;
+    struct tt_conn *prev, *next;
+    int fd;
+    bool local; /* a Unix socket */
+    bool extra; /* over the bound: refused and drained */
+    tt_conn_state state;
+    struct event *read, *write, *gone, *timer;
+    struct evbuffer *in, *out;
+    tt_http1 http;
+    /* the request in work */
+    bool have_head;
+    tt_route route;
+    char model[128]; /* of /v1/models/{id} */
+    char request_id[TT_REQUEST_ID];
+    tt_envelope envelope;
+    tt_http_verdict verdict;
+    tt_refusal refusal; /* told at the end of the request */
+    unsigned retry_after;
+    tt_buf body;
+    uint64_t reserved; /* of request memory, for the body */
+    tt_job *job;
+    bool streaming; /* the head of a stream is out */
+    bool paused;    /* nothing is read until the request in work is answered */
+    /* times; 0: not now */
+    double arrived, head_begun, moved, last_out, drain_end, armed;
+    uint64_t drained;
+} tt_conn;
+
+struct tt_server {
+    tt_server_config config;
+    tt_server_bounds bounds;
+    const tt_server_engine *engine;
+    tt_engine_info info;
+    tt_request_memory memory;
+    tt_work *work;
+    struct event_base *base;
+    struct evconnlistener *tcp, *local;
+    struct event *woken, *signals[3], *last_call;
+    int wake_fd;
+    uint16_t port;
+    uint32_t most_connections, n_connections, n_extra;
+    tt_conn *connections;
+    tt_metrics metrics;
+    double begun;
+    uint32_t preparing, admitted; /* jobs that are not finished */
+    double mean_seconds;          /* that a request takes */
+    bool stopping, flushing, ended;
+    int signal;
+    atomic_bool stop_asked;
+    bool bound_socket; /* the file of the Unix socket is ours */
+    uint64_t socket_dev, socket_ino;
+};
+
+/* server.c */
+void tt_server_admit(tt_server *s, tt_conn *c);
+/* The client of a job has left, or must not get more: cancels it. */
+void tt_server_drop_job(tt_server *s, tt_job *job, tt_job_why why);
+void tt_server_check_end(tt_server *s);
+
+/* connection.c */
+void tt_conn_accept(tt_server *s, int fd, bool local);
+void tt_conn_close(tt_conn *c);
+/* Sends what is in c->out as far as it goes now. False: the connection is gone. */
+bool tt_conn_send(tt_conn *c);
+/* The request in work is answered, and what it was is forgotten. False: the connection is gone. */
+bool tt_conn_done(tt_conn *c);
+/* Looks at deadlines anew. */
+void tt_conn_arm(tt_conn *c);
+/* Stops reading requests: flush, then end. */
+void tt_conn_finish(tt_conn *c);
+
+/* answers.c: they write to c->out and send nothing. */
+void tt_answer_refusal(tt_conn *c, int status, const char *code, const char *param,
+                       const char *message);
+void tt_answer_text(tt_conn *c, int status, const char *type, const char *text, size_t len);
+void tt_answer_stream_head(tt_conn *c);
+bool tt_conn_closes(const tt_conn *c);
+/* Logs and counts an answer; `job` may be NULL. */
+void tt_answer_log(tt_server *s, const tt_conn *c, const tt_job *job, const tt_job_news *news,
+                   int status, const char *code);
+
+/* pages.c: the answer of a path that needs no work. */
+void tt_page_answer(tt_conn *c);
+
+/* How long the callback took that began at `begun`. */
+void tt_server_timed(tt_server *s, double begun);
+
+#endif

@@ -1,0 +1,504 @@
+#include "server/work.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "base/json.h"
+#include "server/answer.h"
+#include "server/chat_request.h"
+#include "server/reply.h"
+#include "server/text_request.h"
+
+#define MOST_OUT      (512 * TT_MIB)
+#define STATS_SECONDS 0.5
+
+typedef struct queue {
+    tt_job *first, **last;
+} queue;
+
+struct tt_work {
+    const tt_server_engine *engine;
+    tt_engine_info info;
+    tt_request_memory *memory;
+    void (*wake)(void *ctx);
+    void *wake_ctx;
+    pthread_mutex_t lock;
+    pthread_cond_t to_prepare, to_run;
+    pthread_t preparer, runner;
+    bool preparer_there, runner_there;
+    /* guarded */
+    bool stop;
+    queue prepare, run;
+    tt_job *news, **last_news;
+    tt_job *running;
+    uint32_t waiting;
+    uint64_t prefill_done, prefill_total;
+    tt_model_stats stats;
+};
+
+/* ---- jobs ---- */
+
+tt_job *tt_job_new(tt_job_kind kind)
+{
+    tt_job *job = calloc(1, sizeof *job);
+    if (job == NULL)
+        return NULL;
+    job->kind = kind;
+    job->err.offset = -1;
+    tt_buf_init(&job->body, TT_BODY_MOST);
+    tt_buf_init(&job->out, MOST_OUT);
+    return job;
+}
+
+void tt_job_free(tt_job *job)
+{
+    if (job == NULL)
+        return;
+    tt_answer_request_free(&job->request);
+    tt_buf_free(&job->body);
+    tt_buf_free(&job->out);
+    tt_buf_free(&job->adjusted);
+    tt_buf_free(&job->ignored);
+    tt_buf_free(&job->repaired);
+    free(job);
+}
+
+/* ---- queues, under the lock ---- */
+
+static void push(queue *q, tt_job *job)
+{
+    job->next = NULL;
+    *q->last = job;
+    q->last = &job->next;
+}
+
+static tt_job *pop(queue *q)
+{
+    tt_job *job = q->first;
+    if (job == NULL)
+        return NULL;
+    q->first = job->next;
+    if (q->first == NULL)
+        q->last = &q->first;
+    return job;
+}
+
+static bool unlink_job(queue *q, tt_job *job)
+{
+    for (tt_job **at = &q->first; *at != NULL; at = &(*at)->next)
+        if (*at == job) {
+            *at = job->next;
+            if (*at == NULL)
+                q->last = at;
+            return true;
+        }
+    return false;
+}
+
+static void tell(tt_work *w, tt_job *job)
+{
+    if (job->in_news)
+        return;
+    job->in_news = true;
+    job->next_news = NULL;
+    *w->last_news = job;
+    w->last_news = &job->next_news;
+}
+
+/* ---- preparing ---- */
+
+/* Memory is short: 413 when this request alone is too much. */
+static void refuse_memory(tt_work *w, tt_job *job, uint64_t own)
+{
+    if (atomic_load(&w->memory->used) <= own)
+        tt_refuse(&job->refusal, 413, "request_too_large", NULL,
+                  "the request needs more memory than all requests together may have");
+    else
+        tt_refuse(&job->refusal, 503, "memory_full", NULL,
+                  "the memory for requests is full at this moment");
+}
+
+/* The body as a tree; its own memory is given back. */
+static bool parse(tt_work *w, tt_job *job, json_t **body, uint64_t *held)
+{
+    tt_error err = {.offset = -1};
+    bool full = false;
+    tt_tree_memory_begin(w->memory);
+    tt_status st = tt_json_parse_deep(job->body.len > 0 ? job->body.data : "", job->body.len,
+                                      TT_REQUEST_DEPTH, "the body", body, &err);
+    *held = tt_tree_memory_end(&full);
+    uint64_t own = *held + job->reserved;
+    tt_buf_free(&job->body);
+    if (st != TT_OK && full)
+        refuse_memory(w, job, own);
+    else if (st == TT_ERR_LIMIT)
+        tt_refuse(&job->refusal, 400, "invalid_json", NULL, "the body nests deeper than %u levels",
+                  TT_REQUEST_DEPTH);
+    else if (st != TT_OK)
+        tt_refuse(&job->refusal, 400, "invalid_json", NULL,
+                  "the body is not JSON in UTF-8 with each key once; the fault is at byte %lld",
+                  (long long)err.offset);
+    else if (!json_is_object(*body))
+        tt_refuse(&job->refusal, 400, "invalid_json", NULL, "the body must be a JSON object");
+    tt_request_memory_give(w->memory, job->reserved);
+    job->reserved = 0;
+    return job->refusal.status == 0;
+}
+
+static bool count_text(tt_work *w, tt_fields *f)
+{
+    tt_error err = {.offset = -1};
+    const json_t *content = tt_fields_get(f->body, "content");
+    const json_t *special = tt_fields_get(f->body, "special");
+    tt_engine_render r = {.special = true};
+    if (!tt_fields_model(f))
+        return false;
+    if (!json_is_string(content))
+        return tt_refuse_value(f->why, "content", "content must be a text");
+    if (special != NULL && !tt_fields_bool(f, "special", special, &r.special))
+        return false;
+    r.text = json_string_value(content);
+    r.len = json_string_length(content);
+    tt_status st = w->engine->ops->render(w->engine->self, &r, &f->out->turn.prompt, &err);
+    return st == TT_OK || tt_fields_render_failed(f, st, &err, "content");
+}
+
+static void write_count(tt_work *w, tt_job *job)
+{
+    const tt_engine_prompt *p = &job->request.turn.prompt;
+    tt_buf_puts(&job->out, "{\"tokens\":[");
+    for (size_t i = 0; i < p->n; i++)
+        tt_buf_printf(&job->out, "%s%u", i > 0 ? "," : "", p->ids[i]);
+    tt_buf_printf(&job->out, "],\"count\":%zu,\"max_context\":%u}", p->n, w->info.max_context);
+    if (job->out.failed != TT_OK)
+        tt_refuse(&job->refusal, 503, "memory_full", NULL, "there is no memory for the answer");
+}
+
+static bool count(tt_work *w, tt_job *job, tt_fields *f)
+{
+    bool text = tt_fields_get(f->body, "content") != NULL;
+    bool messages = tt_fields_get(f->body, "messages") != NULL;
+    if (text && messages)
+        return tt_refuse_value(f->why, "content", "content and messages exclude each other");
+    if (!text && !messages)
+        return tt_refuse_missing(f->why, "content");
+    if (!(text ? count_text(w, f) : tt_chat_request_count(f, w->engine)))
+        return false;
+    write_count(w, job);
+    return job->refusal.status == 0;
+}
+
+static void prepare(tt_work *w, tt_job *job)
+{
+    json_t *body = NULL;
+    uint64_t held = 0;
+    tt_fields f;
+    if (parse(w, job, &body, &held)) {
+        tt_fields_init(&f, body, &w->info, &job->request, &job->refusal);
+        if (job->kind == TT_JOB_CHAT)
+            tt_chat_request_read(&f, w->engine);
+        else if (job->kind == TT_JOB_TEXT)
+            tt_text_request_read(&f, w->engine);
+        else
+            count(w, job, &f);
+        job->adjusted = f.adjusted;
+        job->ignored = f.ignored;
+        job->repaired = f.repaired;
+    }
+    json_decref(body);
+    tt_request_memory_give(w->memory, held);
+}
+
+static void *preparer(void *ctx)
+{
+    tt_work *w = ctx;
+    pthread_mutex_lock(&w->lock);
+    while (!w->stop) {
+        tt_job *job = pop(&w->prepare);
+        if (job == NULL) {
+            pthread_cond_wait(&w->to_prepare, &w->lock);
+            continue;
+        }
+        pthread_mutex_unlock(&w->lock);
+        prepare(w, job);
+        pthread_mutex_lock(&w->lock);
+        job->prepared = true;
+        tell(w, job);
+        w->wake(w->wake_ctx);
+    }
+    pthread_mutex_unlock(&w->lock);
+    return NULL;
+}
+
+/* ---- computing ---- */
+
+typedef struct run {
+    tt_work *w;
+    tt_job *job;
+    tt_buf piece;     /* events not yet handed over */
+    tt_status failed; /* of an event that could not be put together */
+    double looked;
+} run;
+
+static void look(run *u, bool now)
+{
+    tt_model_stats stats;
+    double t = tt_now();
+    if (!now && t - u->looked < STATS_SECONDS)
+        return;
+    u->looked = t;
+    u->w->engine->ops->stats(u->w->engine->self, &stats);
+    pthread_mutex_lock(&u->w->lock);
+    u->w->stats = stats;
+    pthread_mutex_unlock(&u->w->lock);
+}
+
+static void hand_over(void *ctx)
+{
+    run *u = ctx;
+    if (!u->job->request.stream)
+        return;
+    if (u->failed == TT_OK)
+        u->failed = u->piece.failed;
+    pthread_mutex_lock(&u->w->lock);
+    tt_buf_append(&u->job->out, u->piece.data, u->piece.len);
+    tell(u->w, u->job);
+    pthread_mutex_unlock(&u->w->lock);
+    tt_buf_clear(&u->piece);
+    u->w->wake(u->w->wake_ctx);
+    look(u, false);
+}
+
+static void on_prefill(void *ctx, uint64_t done, uint64_t total)
+{
+    tt_answer_writer *writer = ctx;
+    run *u = writer->flush_ctx;
+    pthread_mutex_lock(&u->w->lock);
+    u->w->prefill_done = done;
+    u->w->prefill_total = total;
+    pthread_mutex_unlock(&u->w->lock);
+    look(u, false);
+}
+
+static void compute(tt_work *w, tt_job *job)
+{
+    run u = {.w = w, .job = job};
+    tt_answer_writer writer;
+    tt_buf_init(&u.piece, MOST_OUT);
+    tt_answer_writer_init(&writer, &job->request, w->info.model, job->created, job->chunked,
+                          &u.piece, hand_over, &u);
+    tt_turn_sink sink = tt_answer_writer_sink(&writer);
+    sink.prefill = on_prefill;
+    job->st =
+        tt_turn_run(w->engine, &job->request.turn, &sink, &job->cancel, &job->usage, &job->err);
+    if (job->st == TT_OK)
+        tt_answer_writer_end(&writer, &job->usage);
+    if (job->st == TT_OK)
+        job->st = u.failed != TT_OK ? tt_fail(&job->err, u.failed, "no memory for the answer")
+                                    : tt_buf_status(&u.piece, &job->err);
+    tt_answer_writer_free(&writer);
+    look(&u, true);
+    pthread_mutex_lock(&w->lock);
+    if (job->st == TT_OK)
+        tt_buf_append(&job->out, u.piece.data, u.piece.len);
+    if (job->st == TT_OK)
+        job->st = tt_buf_status(&job->out, &job->err);
+    pthread_mutex_unlock(&w->lock);
+    tt_buf_free(&u.piece);
+}
+
+/* Nothing to compute: looks after the model, and waits as long as it likes. Under the lock. */
+static void rest(tt_work *w)
+{
+    pthread_mutex_unlock(&w->lock);
+    double seconds = w->engine->ops->idle(w->engine->self);
+    pthread_mutex_lock(&w->lock);
+    if (w->stop || w->run.first != NULL)
+        return;
+    if (seconds < 0) {
+        pthread_cond_wait(&w->to_run, &w->lock);
+        return;
+    }
+    struct timespec until;
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    seconds = seconds > 60 ? 60 : seconds;
+    until.tv_sec += (time_t)seconds;
+    until.tv_nsec += (long)((seconds - (double)(time_t)seconds) * 1e9);
+    if (until.tv_nsec >= 1000000000) {
+        until.tv_sec++;
+        until.tv_nsec -= 1000000000;
+    }
+    pthread_cond_timedwait(&w->to_run, &w->lock, &until);
+}
+
+static void *runner(void *ctx)
+{
+    tt_work *w = ctx;
+    pthread_mutex_lock(&w->lock);
+    while (!w->stop) {
+        tt_job *job = pop(&w->run);
+        if (job == NULL) {
+            rest(w);
+            continue;
+        }
+        w->waiting--;
+        w->running = job;
+        job->started = true;
+        job->started_at = tt_now();
+        tell(w, job);
+        pthread_mutex_unlock(&w->lock);
+        w->wake(w->wake_ctx);
+        compute(w, job);
+        pthread_mutex_lock(&w->lock);
+        w->running = NULL;
+        w->prefill_done = w->prefill_total = 0;
+        job->ended_at = tt_now();
+        job->finished = true;
+        tell(w, job);
+        w->wake(w->wake_ctx);
+    }
+    pthread_mutex_unlock(&w->lock);
+    return NULL;
+}
+
+/* ---- the loop's side ---- */
+
+void tt_work_prepare(tt_work *w, tt_job *job)
+{
+    pthread_mutex_lock(&w->lock);
+    push(&w->prepare, job);
+    pthread_cond_signal(&w->to_prepare);
+    pthread_mutex_unlock(&w->lock);
+}
+
+void tt_work_run(tt_work *w, tt_job *job)
+{
+    pthread_mutex_lock(&w->lock);
+    push(&w->run, job);
+    w->waiting++;
+    pthread_cond_signal(&w->to_run);
+    pthread_mutex_unlock(&w->lock);
+}
+
+bool tt_work_remove(tt_work *w, tt_job *job)
+{
+    pthread_mutex_lock(&w->lock);
+    bool found = unlink_job(&w->run, job);
+    if (found)
+        w->waiting--;
+    pthread_mutex_unlock(&w->lock);
+    return found;
+}
+
+tt_job *tt_work_news(tt_work *w, tt_job_news *news)
+{
+    pthread_mutex_lock(&w->lock);
+    tt_job *job = w->news;
+    if (job != NULL) {
+        w->news = job->next_news;
+        if (w->news == NULL)
+            w->last_news = &w->news;
+        job->in_news = false;
+        *news = (tt_job_news){.prepared = job->prepared,
+                              .started = job->started,
+                              .finished = job->finished,
+                              .started_at = job->started_at,
+                              .ended_at = job->ended_at,
+                              .out = job->out};
+        tt_buf_init(&job->out, MOST_OUT);
+    }
+    pthread_mutex_unlock(&w->lock);
+    return job;
+}
+
+void tt_work_look(tt_work *w, tt_work_view *view)
+{
+    pthread_mutex_lock(&w->lock);
+    *view = (tt_work_view){.prefill_done = w->prefill_done,
+                           .prefill_total = w->prefill_total,
+                           .running = w->running != NULL,
+                           .running_since = w->running != NULL ? w->running->started_at : 0,
+                           .waiting = w->waiting,
+                           .stats = w->stats};
+    pthread_mutex_unlock(&w->lock);
+}
+
+/* ---- threads ---- */
+
+tt_status tt_work_create(const tt_server_engine *engine, tt_request_memory *memory,
+                         void (*wake)(void *ctx), void *wake_ctx, tt_work **out, tt_error *err)
+{
+    tt_work *w = calloc(1, sizeof *w);
+    pthread_condattr_t attr;
+    if (w == NULL)
+        return tt_fail(err, TT_ERR_NOMEM, "out of memory for the workers");
+    w->engine = engine;
+    w->memory = memory;
+    w->wake = wake;
+    w->wake_ctx = wake_ctx;
+    w->prepare.last = &w->prepare.first;
+    w->run.last = &w->run.first;
+    w->last_news = &w->news;
+    engine->ops->describe(engine->self, &w->info);
+    engine->ops->stats(engine->self, &w->stats);
+    pthread_mutex_init(&w->lock, NULL);
+    pthread_condattr_init(&attr);
+    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    pthread_cond_init(&w->to_prepare, &attr);
+    pthread_cond_init(&w->to_run, &attr);
+    pthread_condattr_destroy(&attr);
+    int e = pthread_create(&w->preparer, NULL, preparer, w);
+    w->preparer_there = e == 0;
+    if (e == 0)
+        e = pthread_create(&w->runner, NULL, runner, w);
+    w->runner_there = w->preparer_there && e == 0;
+    if (e != 0) {
+        tt_work_close(&w);
+        return tt_fail_errno(err, e, NULL, "no thread for the work");
+    }
+    *out = w;
+    return TT_OK;
+}
+
+static void free_all(tt_work *w)
+{
+    tt_job *job;
+    while ((job = pop(&w->prepare)) != NULL) {
+        tt_request_memory_give(w->memory, job->reserved);
+        tt_job_free(job);
+    }
+    while ((job = pop(&w->run)) != NULL)
+        tt_job_free(job);
+    while ((job = w->news) != NULL) {
+        w->news = job->next_news;
+        tt_job_free(job);
+    }
+}
+
+void tt_work_close(tt_work **p)
+{
+    tt_work *w = p != NULL ? *p : NULL;
+    if (w == NULL)
+        return;
+    pthread_mutex_lock(&w->lock);
+    w->stop = true;
+    if (w->running != NULL)
+        atomic_store(&w->running->cancel, true);
+    pthread_cond_broadcast(&w->to_prepare);
+    pthread_cond_broadcast(&w->to_run);
+    pthread_mutex_unlock(&w->lock);
+    if (w->preparer_there)
+        pthread_join(w->preparer, NULL);
+    if (w->runner_there)
+        pthread_join(w->runner, NULL);
+    free_all(w);
+    pthread_cond_destroy(&w->to_prepare);
+    pthread_cond_destroy(&w->to_run);
+    pthread_mutex_destroy(&w->lock);
+    free(w);
+    *p = NULL;
+}

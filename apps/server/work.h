@@ -1,0 +1,83 @@
+/* work.h: the two threads beside the event loop: one prepares requests, one computes them.
+ *
+ * Owns:      the queues between the threads, jobs while they are in one.
+ * Not here:  connections, admission, what becomes of a job at its end (server.c).
+ * Laws:      (1) jobs are prepared and computed in the order in which they were handed over, one at
+ *            a time each;  (2) a job belongs to the thread that has it; what both sides touch is
+ *            guarded here;  (3) the loop is woken for every change and never waits for a
+ *            computation.
+ * Threads:   the functions are the event loop's; `wake` is called from the others.
+ */
+#ifndef TT_SERVER_WORK_H
+#define TT_SERVER_WORK_H
+
+#include "server/request_fields.h"
+#include "server/request_memory.h"
+
+typedef enum tt_job_kind { TT_JOB_CHAT, TT_JOB_TEXT, TT_JOB_COUNT } tt_job_kind;
+typedef enum tt_job_why { TT_WHY_NOT, TT_WHY_LEFT, TT_WHY_SHUTDOWN, TT_WHY_OVERFLOW } tt_job_why;
+
+typedef struct tt_job {
+    struct tt_job *next, *next_news;
+    /* the loop's */
+    void *conn;     /* NULL: the client has left */
+    tt_job_why why; /* it was cancelled */
+    bool admitted, told_prepared;
+    double arrived, admitted_at;
+    char request_id[32];
+    const char *method, *path;
+    /* set before it is handed over */
+    tt_job_kind kind;
+    bool chunked;
+    int64_t created;
+    tt_buf body;
+    uint64_t reserved; /* of request memory, for the body */
+    atomic_bool cancel;
+    /* the preparing thread's, read once it is prepared */
+    tt_refusal refusal;
+    tt_answer_request request;
+    tt_buf adjusted, ignored, repaired;
+    /* guarded */
+    bool prepared, started, finished, in_news;
+    double started_at, ended_at;
+    tt_buf out; /* answer of a count; events so far; the object at the end */
+    /* the computing thread's, read once it is finished */
+    tt_status st;
+    tt_error err;
+    tt_turn_usage usage;
+} tt_job;
+
+tt_job *tt_job_new(tt_job_kind kind);
+void tt_job_free(tt_job *job);
+
+typedef struct tt_work tt_work;
+
+TT_MUST_CHECK tt_status tt_work_create(const tt_server_engine *engine, tt_request_memory *memory,
+                                       void (*wake)(void *ctx), void *wake_ctx, tt_work **out,
+                                       tt_error *err);
+/* Cancels what runs, and ends the threads. Jobs that are still in a queue are freed. */
+void tt_work_close(tt_work **w);
+
+void tt_work_prepare(tt_work *w, tt_job *job);
+void tt_work_run(tt_work *w, tt_job *job);
+/* Takes a job out of the queue again; false when it runs already or has ended. */
+bool tt_work_remove(tt_work *w, tt_job *job);
+
+typedef struct tt_job_news {
+    bool prepared, started, finished;
+    double started_at, ended_at;
+    tt_buf out; /* taken out of the job: to be freed */
+} tt_job_news;
+/* The next job with news, or NULL. What is told of a finished job is the last. */
+tt_job *tt_work_news(tt_work *w, tt_job_news *news);
+
+typedef struct tt_work_view {
+    uint64_t prefill_done, prefill_total; /* of the running request, else 0 */
+    bool running;
+    double running_since;
+    uint32_t waiting;
+    tt_model_stats stats; /* as of a moment ago */
+} tt_work_view;
+void tt_work_look(tt_work *w, tt_work_view *view);
+
+#endif

@@ -1,0 +1,39 @@
+/* scripted_engine.h: the seam of apps/server/engine.h played from a JSON script.
+ *
+ * Owns:      the script, a gate that a test opens.
+ * Not here:  rendering (the caller hands it in: the server's own), the server.
+ * Laws:      (1) prompts are rendered and counted by the tokenizer of models/tales;  (2) a request
+ *            takes the first part of the script whose "match" stands in its prompt.
+ * Threads:   as engine.h says; the gate from any.
+ *
+ * A script is an array of {"match": TEXT, "cached": N, "finish": "stop" | "length", "steps":
+ * [...]}. A step is one of {"prefill": [DONE, TOTAL]}, {"thought": TEXT}, {"text": TEXT}, {"call":
+ * {"name": TEXT, "arguments": {...}}}, {"bad_call": true}, {"times": N} (the step before it, N
+ * times more),
+ * {"gate": true} (waits until it is opened or the request is cancelled), {"fail": TEXT}.
+ */
+#ifndef TT_TEST_SCRIPTED_ENGINE_H
+#define TT_TEST_SCRIPTED_ENGINE_H
+
+#include "server/engine.h"
+
+typedef tt_status (*scripted_render_fn)(const tt_tokenizer *tok, const tt_engine_render *r,
+                                        tt_engine_prompt *out, tt_error *err);
+
+typedef struct scripted_engine scripted_engine;
+
+/* Fails the test when the script cannot be read. */
+scripted_engine *scripted_engine_open(const char *script, uint32_t max_context,
+                                      scripted_render_fn render);
+void scripted_engine_close(scripted_engine *e);
+tt_server_engine scripted_engine_seam(scripted_engine *e);
+/* Lets every request that waits at a gate go on, and those that come to one. */
+void scripted_engine_open_gate(scripted_engine *e);
+void scripted_engine_shut_gate(scripted_engine *e);
+/* Requests that were begun, and those that ended because they were cancelled. */
+unsigned scripted_engine_begun(scripted_engine *e);
+unsigned scripted_engine_cancelled(scripted_engine *e);
+/* Waits until so many were. */
+void scripted_engine_await(scripted_engine *e, unsigned begun, unsigned cancelled);
+
+#endif
