@@ -209,14 +209,15 @@ static void forget(finished *f)
     tt_snapshot_close(&f->snap);
 }
 
-static void nothing_came_again(const finished *f)
+static void nothing_came_again(const finished *f, const char *after)
 {
     for (size_t i = 0; i < f->state.n_ranges; i++) {
         const tt_source_range *r = &f->seg.ranges[i];
         const char *shard = strrchr(tt_safetensors_shard_path(f->snap.st, r->shard), '/') + 1;
         if (f->state.ranges[i][0] != '\0' &&
             test_hub_sent_within(hub, shard, r->begin, r->end) != 0)
-            fail_msg("range %zu of %s was finished and was fetched again", i, shard);
+            fail_msg("range %zu of %s was finished and was fetched again after %s", i, shard,
+                     after);
     }
 }
 
@@ -231,8 +232,8 @@ static uint64_t draw(uint64_t below)
     return seed % below;
 }
 
-static pid_t victim;
-static unsigned kill_at; /* requests from now, or 0 */
+static _Atomic pid_t victim;
+static _Atomic unsigned kill_at; /* requests from now, or 0 */
 
 static void kill_at_request(void *ctx, const test_hub_request *r, test_hub_answer *a)
 {
@@ -299,7 +300,7 @@ static void kills(void **state)
         bool by_request = draw(2) == 0;
         bool whole = run_child(resume, by_request ? 0 : 1 + (long)draw(moments),
                                by_request ? 1 + (unsigned)draw(requests) : 0);
-        nothing_came_again(&f);
+        nothing_came_again(&f, "a kill");
         forget(&f);
         if (whole) {
             is_the_same();
@@ -334,6 +335,7 @@ static void full_disks(void **state)
     must(tt_dir_remove(target, &err));
     for (long at = 1; at <= all; at += step) {
         finished f;
+        char what[600];
         o = options(test_hub_url(hub), target, false);
         atomic_store(&writes, 0);
         atomic_store(&full_at, at);
@@ -351,11 +353,12 @@ static void full_disks(void **state)
             must(tt_dir_remove(partial, &err));
             continue;
         }
+        snprintf(what, sizeof what, "write %ld of %ld: %.400s", at, all, err.message);
         look(&f);
         test_hub_forget(hub);
         o = options(test_hub_url(hub), target, tt_dir_exists(partial));
         must(tt_hub_install(&o, &events, NULL, NULL, &err));
-        nothing_came_again(&f);
+        nothing_came_again(&f, what);
         forget(&f);
         is_the_same();
         must(tt_dir_remove(target, &err));

@@ -56,7 +56,7 @@ static void serve(const char *from)
                                            .repository = REPO,
                                            .revision = "main",
                                            .second_ms = 1,
-                                           .stall_seconds = 1},
+                                           .stall_seconds = 20},
                                    .range_bytes = 4096};
 }
 
@@ -345,6 +345,7 @@ static void faults_are_got_over(void **state)
         /* Those that cost a second each are rarer. */
         bool slow = kind == F_STALL || kind == F_DRIP || kind == F_DRIP_HEAD;
         plan p = {.kind = kind, .every = slow ? 10 : kind == F_SMALL ? 2 : 5, .most = slow ? 2 : 0};
+        opt.hub.stall_seconds = slow ? 1 : 20;
         test_hub_set_fault(hub, misbehave, &p);
         opt.repack.overwrite = true;
         if (install(false) != TT_OK)

@@ -152,16 +152,18 @@ static bool send_body(conn *c, served *f, const test_hub_answer *a, uint64_t beg
         ok = pread(fd, buf, step, (off_t)at) == (ssize_t)step;
         if (a->spoil && at == begin)
             buf[step / 2] ^= 1;
-        ok = ok && send_all(c->fd, buf, step);
+        /* Before they go: the other side may be done with them, and ask for the count, at once. */
         if (ok)
             count(c->hub, f, at, step);
+        ok = ok && send_all(c->fd, buf, step);
         at += step;
         left -= step;
     }
     while (ok && a->drip && at < begin + n) {
-        ok = pread(fd, buf, 1, (off_t)at) == 1 && drip(c, buf, 1);
+        ok = pread(fd, buf, 1, (off_t)at) == 1;
         if (ok)
             count(c->hub, f, at++, 1);
+        ok = ok && drip(c, buf, 1);
     }
     if (fd >= 0)
         close(fd);
@@ -428,7 +430,9 @@ test_hub *test_hub_start(const char *dir, const char *repository)
 
 void test_hub_set_commit(test_hub *h, const char *commit)
 {
+    pthread_mutex_lock(&h->lock);
     snprintf(h->commit, sizeof h->commit, "%s", commit);
+    pthread_mutex_unlock(&h->lock);
 }
 
 void test_hub_set_fault(test_hub *h, test_hub_fault fault, void *ctx)
