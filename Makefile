@@ -43,7 +43,9 @@ PKGS    := jansson yajl libpcre2-8 libutf8proc libcrypto liburing
 # Debian keeps the descriptions of another machine's libraries beside those libraries.
 CROSS_PC := /usr/lib/$(CROSS:%-=%)/pkgconfig:/usr/share/pkgconfig
 PKG_CONFIG ?= $(if $(CROSS),PKG_CONFIG_LIBDIR=$(CROSS_PC) )pkg-config
-PKG_CFLAGS := $(shell $(PKG_CONFIG) --cflags $(PKGS) libedit libcurl libevent_core cmocka 2>/dev/null)
+# Debian has libevent's headers for one machine at a time: the server is built on the machine it is for.
+NATIVE_PKGS := $(if $(CROSS),,libevent_core)
+PKG_CFLAGS := $(shell $(PKG_CONFIG) --cflags $(PKGS) libedit libcurl $(NATIVE_PKGS) cmocka 2>/dev/null)
 LIBS    := $(shell $(PKG_CONFIG) --libs $(PKGS) 2>/dev/null) -lm -lpthread
 
 # No -march and no -ffast-math: one binary starts anywhere, and the scalar reference means what it says.
@@ -84,6 +86,8 @@ PC_FILE := $(BUILD)/lib/tinytitan.pc
 
 # A folder of apps/ with sources is an archive for its tests, and with a main a program; its name is here.
 PROGRAMS    := $(foreach d,$(wildcard apps/*),$(if $(wildcard $(d)/*.c),$(notdir $(d))))
+NATIVE_ONLY := $(if $(CROSS),server)
+PROGRAMS    := $(filter-out $(NATIVE_ONLY),$(PROGRAMS))
 NAME_cli    := TinyTitanCLI
 NAME_repack := TinyTitanRepack
 NAME_bench  := TinyTitanBench
@@ -92,15 +96,17 @@ LIBS_cli    := -ledit
 # Only what installs from a hub asks for it: the archive's other users do not pull those objects.
 LIBS_repack := $(shell $(PKG_CONFIG) --libs libcurl 2>/dev/null)
 LIBS_server := $(shell $(PKG_CONFIG) --libs libevent_core 2>/dev/null)
-MAINS := $(notdir $(patsubst %/,%,$(sort $(dir $(shell grep -ls '^int main\b' apps/*/*.c)))))
+MAINS := $(notdir $(patsubst %/,%,$(sort $(dir $(shell grep -ls '^int main\b' $(PROGRAMS:%=apps/%/*.c))))))
 BINS := $(foreach p,$(MAINS),$(BUILD)/bin/$(or $(NAME_$(p)),$(error apps/$(p) has no NAME_$(p) in the Makefile)))
 APP_OBJ := $(patsubst %.c,$(BUILD)/obj/%.o,$(wildcard $(PROGRAMS:%=apps/%/*.c)))
 
 TEST_SRC := $(sort $(shell find tests -name node_modules -prune -o -name '*_test.c' -print 2>/dev/null))
+TEST_SRC := $(filter-out $(NATIVE_ONLY:%=tests/%/%),$(TEST_SRC))
 TEST_BIN := $(TEST_SRC:%.c=$(BUILD)/%)
 SUPPORT_OBJ := $(patsubst %.c,$(BUILD)/obj/%.o,$(wildcard tests/support/*.c))
 
 FUZZ_SRC := $(sort $(wildcard tests/fuzz/fuzz_*.c))
+FUZZ_SRC := $(filter-out $(if $(NATIVE_ONLY),$(shell grep -ls '"$(NATIVE_ONLY)/' tests/fuzz/*.c)),$(FUZZ_SRC))
 FUZZ_REPLAY := $(FUZZ_SRC:%.c=$(BUILD)/%_replay)
 FUZZ_BUILD := build/fuzz
 FUZZ_BIN := $(FUZZ_SRC:tests/fuzz/%.c=$(BUILD)/bin/%)
@@ -143,7 +149,7 @@ help:
 STAMP := $(BUILD)/flags
 STAMP_TEXT := $(CC) $(ALL_CFLAGS) $(SAN) $(ISA_amx) $(ISA_neon_dotprod) $(ALL_LDFLAGS) $(LIBS)
 $(STAMP): FORCE
-	@$(PKG_CONFIG) --exists $(PKGS) libedit libcurl libevent_core || \
+	@$(PKG_CONFIG) --exists $(PKGS) libedit libcurl $(NATIVE_PKGS) || \
 	  { echo 'Libraries are missing. Run: tools/install-deps$(if $(CROSS), --aarch64)' >&2; exit 1; }
 	@mkdir -p $(@D)
 	@text='$(STAMP_TEXT)'"$$($(CC) -dumpfullversion -dumpversion)"; \
