@@ -28,7 +28,7 @@
 static char dir[512], program[600], target[600], partial[700];
 static char *out, *err;
 static test_hub *hub;
-static pid_t victim;
+static _Atomic pid_t victim;
 
 static int setup(void **state)
 {
