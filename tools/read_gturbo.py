@@ -78,6 +78,7 @@ def parts_of(dtype, shape):
         count *= n
     if dtype in BITS:
         need(len(shape) >= 2 and shape[-1] % 64 == 0, "an affine tensor has a bad shape")
+        count = (count // shape[-1] + 31) // 32 * 32 * shape[-1]
         return [count * BITS[dtype] // 8, count // 64 * 2, count // 64 * 2]
     return [count * SIZE[dtype], 0, 0]
 
@@ -90,7 +91,7 @@ class Install:
         self.m = m = json.loads(raw.decode("utf-8"), object_pairs_hook=no_doubles)
         keys_are(m, ["magic", "version", "min_reader", "writer", "model_id", "family", "arch",
                      "source", "quantization", "sections", "files"])
-        need(m["magic"] == "GTURBO" and m["min_reader"] <= 1, "not an install of version 1")
+        need(m["magic"] == "GTURBO" and m["min_reader"] == 2, "not an install of version 2")
         need(re.fullmatch(r"[A-Za-z0-9._:/+@-]{1,95}", m["model_id"]), "model_id")
         need(m["family"] == m["arch"]["family"], "family is stated twice, differently")
         a = self.arch = m["arch"]
@@ -260,7 +261,13 @@ class Install:
         """Values of a tensor, row-major."""
         raw = [self.read(rel, base + places[2 * i], places[2 * i + 1]) for i in range(3)]
         if dtype in BITS:
-            return dequantize(BITS[dtype], raw)
+            rows = 1
+            for n in shape[:-1]:
+                rows *= n
+            return dequantize(BITS[dtype], [
+                rows_of(raw[0], 4, rows, shape[-1] * BITS[dtype] // 32),
+                rows_of(raw[1], 2, rows, shape[-1] // 64),
+                rows_of(raw[2], 2, rows, shape[-1] // 64)])
         return plain(dtype, raw[0])
 
     def tensor(self, name):
@@ -275,7 +282,8 @@ class Install:
         m = t[mat]
         rel = "packed_experts/%s_%02d.bin" % ("mtp" if mtp else "layer", layer)
         places = m["words"] + m["scales"] + m["biases"]
-        return [m["rows"], m["cols"]], self.values(rel, e * t["stride"], m["dtype"], None, places)
+        return [m["rows"], m["cols"]], self.values(
+            rel, e * t["stride"], m["dtype"], [m["rows"], m["cols"]], places)
 
 
 def f32(x):
@@ -291,6 +299,16 @@ def plain(dtype, raw):
         return bf16s(raw)
     code = {"F32": "f", "F16": "e", "I64": "q"}[dtype]
     return list(struct.unpack("<%d%s" % (len(raw) // SIZE[dtype], code), raw))
+
+
+def rows_of(panels, unit, rows, per_row):
+    """Units of `unit` bytes from panels of 32 rows, row by row."""
+    out = bytearray()
+    for r in range(rows):
+        for k in range(per_row):
+            at = ((r // 32 * per_row + k) * 32 + r % 32) * unit
+            out += panels[at:at + unit]
+    return bytes(out)
 
 
 def dequantize(bits, raw):

@@ -51,6 +51,7 @@ static void repeat(void *to, size_t bytes, const void *part, size_t n)
 static tt_mat take_weights(room *r, tt_dtype dtype, uint32_t rows, uint32_t cols, uint32_t turns)
 {
     tt_mat m = {.dtype = dtype, .rows = rows, .cols = cols};
+    /* rows of the cases are multiples of a panel's */
     size_t n = (size_t)rows * cols * turns, meta = n / TT_GROUP * 2;
     bool affine = dtype == TT_DTYPE_Q4 || dtype == TT_DTYPE_Q8;
     size_t bytes = dtype == TT_DTYPE_Q4   ? n / 2

@@ -17,7 +17,11 @@
 #include "format/quant.h"
 
 #define WRITER       "TinyTitanBench " TT_VERSION_STRING
-#define BLOCK        ((uint64_t)TT_MIB) /* bytes of rows made at a time */
+#define BLOCK        ((uint64_t)2 * TT_MIB) /* bytes of rows made at a time */
+
+/* A panel of the longest rows fits. */
+_Static_assert((uint64_t)2 * TT_MIB >= (uint64_t)TT_MAX_HIDDEN * TT_PANEL, "blocks hold a panel");
+
 #define MOST_THREADS 64u
 
 typedef struct job {
@@ -51,15 +55,16 @@ static tt_status write_part(work *w, synth_file *f, const synth_tensor *t, unsig
     uint32_t bits = tt_dtype_bits(t->dtype);
     uint64_t cols = t->cols > 0 ? t->cols : 1, words = bits > 0 ? cols * bits / 8 : 2 * cols;
     uint64_t row_bytes = part == 0 ? words : tt_quant_row_scales_bytes(cols);
-    uint64_t step = BLOCK / words > 0 ? BLOCK / words : 1;
+    uint64_t step = bits > 0 ? BLOCK / words / TT_PANEL * TT_PANEL : BLOCK / words;
     uint16_t *scales = (uint16_t *)(void *)buf, *biases = scales + BLOCK / 2;
     for (uint64_t row = 0; row < t->rows; row += step) {
         uint64_t n = t->rows - row < step ? t->rows - row : step;
+        uint64_t stored = bits > 0 ? tt_quant_stored_rows(n) : n;
         if (part == 0)
             synth_rows(w->m, t, t->dtype, row, n, buf);
         else
             synth_scales(w->m, t, row, n, scales, biases);
-        TT_TRY(synth_file_append(f, part == 2 ? (void *)biases : buf, n * row_bytes, err));
+        TT_TRY(synth_file_append(f, part == 2 ? (void *)biases : buf, stored * row_bytes, err));
     }
     return TT_OK;
 }

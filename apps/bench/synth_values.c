@@ -121,14 +121,31 @@ static void store_row(const synth_model *m, const synth_tensor *t, tt_dtype dtyp
     }
 }
 
+/* Row i of a matrix in panels. */
+static void store_in_panel(const synth_model *m, const synth_tensor *t, tt_dtype dtype, uint64_t row,
+                           uint64_t i, uint32_t *words)
+{
+    uint32_t own[TT_MAX_HIDDEN / 4];
+    const uint64_t n = tt_quant_row_words_bytes(tt_dtype_bits(dtype), t->cols) / 4;
+    store_row(m, t, dtype, row, (unsigned char *)own);
+    for (uint64_t k = 0; k < n; k++)
+        words[tt_quant_place(n, i, k)] = own[k];
+}
+
 void synth_rows(const synth_model *m, const synth_tensor *t, tt_dtype dtype, uint64_t row0,
                 uint64_t n, void *words)
 {
     uint32_t bits = tt_dtype_bits(dtype);
     uint64_t cols = number_cols(t);
-    uint64_t bytes = bits > 0 ? tt_quant_row_words_bytes(bits, cols) : 2 * cols;
+    if (bits > 0 && n % TT_PANEL != 0)
+        memset((unsigned char *)words +
+                   n / TT_PANEL * TT_PANEL * tt_quant_row_words_bytes(bits, cols),
+               0, TT_PANEL * tt_quant_row_words_bytes(bits, cols));
     for (uint64_t i = 0; i < n; i++)
-        store_row(m, t, dtype, row0 + i, (unsigned char *)words + i * bytes);
+        if (bits > 0)
+            store_in_panel(m, t, dtype, row0 + i, i, words);
+        else
+            store_row(m, t, dtype, row0 + i, (unsigned char *)words + i * 2 * cols);
 }
 
 /* Scales of random codes differ from group to group, as real ones do. */
@@ -139,16 +156,19 @@ void synth_scales(const synth_model *m, const synth_tensor *t, uint64_t row0, ui
     uint64_t groups = t->cols / TT_GROUP;
     float codes = (float)((1u << bits) - 1);
     float deviation = sqrtf((codes * (codes + 2)) / 12); /* of an even code */
-    for (uint64_t r = 0; r < n; r++) {
+    for (uint64_t r = 0; r < tt_quant_stored_rows(n); r++) {
         uint64_t state = synth_seed(t->seed, row0 + r, 1);
-        for (uint64_t g = 0; g < groups; g++, scales++, biases++) {
-            if (t->kind == SYNTH_EMBED) {
-                *scales = tt_f32_to_bf16(embed_scale(bits));
-                *biases = tt_f32_to_bf16(embed_bias(bits));
-                continue;
+        for (uint64_t g = 0; g < groups; g++) {
+            uint64_t at = tt_quant_place(groups, r, g);
+            if (r >= n) {
+                scales[at] = biases[at] = 0;
+            } else if (t->kind == SYNTH_EMBED) {
+                scales[at] = tt_f32_to_bf16(embed_scale(bits));
+                biases[at] = tt_f32_to_bf16(embed_bias(bits));
+            } else {
+                scales[at] = tt_f32_to_bf16(t->a / deviation * (0.75f + 0.5f * synth_unit(&state)));
+                biases[at] = tt_f32_to_bf16(-tt_bf16_to_f32(scales[at]) * codes / 2);
             }
-            *scales = tt_f32_to_bf16(t->a / deviation * (0.75f + 0.5f * synth_unit(&state)));
-            *biases = tt_f32_to_bf16(-tt_bf16_to_f32(*scales) * codes / 2);
         }
     }
 }

@@ -249,10 +249,9 @@ static void decode(tt_dtype dtype, const char *words, const char *scales, const 
 {
     uint32_t bits = tt_dtype_bits(dtype);
     if (bits > 0) {
-        uint64_t s = row * cols / TT_GROUP;
-        tt_quant_decode_row(bits, (const uint32_t *)(const void *)(words + row * cols * bits / 8),
-                            (const uint16_t *)(const void *)scales + s,
-                            (const uint16_t *)(const void *)biases + s, cols, out);
+        tt_quant_decode(bits, (const uint32_t *)(const void *)words,
+                        (const uint16_t *)(const void *)scales,
+                        (const uint16_t *)(const void *)biases, cols, row, 0, cols, out);
         return;
     }
     for (uint64_t i = 0; i < cols; i++) {

@@ -21,13 +21,13 @@
 
 typedef struct tt_backend tt_backend;
 
-/* A weight matrix, y = W x: rows outputs, cols inputs. words: u32 words of affine types, values of
- * others. */
+/* A weight matrix, y = W x: rows outputs, cols inputs. words: u32 words of affine types, which stand
+ * in panels with their scales and biases (quant.h law 6); values of others, row by row. */
 typedef struct tt_mat {
     tt_dtype dtype;
     uint32_t rows, cols;
     const void *words;
-    const uint16_t *scales, *biases; /* bf16 [rows, cols / 64], affine types only */
+    const uint16_t *scales, *biases; /* bf16, one of each for 64 values, affine types only */
 } tt_mat;
 
 /* KV rows of one full-attention layer, token-major: row p of K holds heads * dim values. bits 32:

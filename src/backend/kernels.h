@@ -13,8 +13,9 @@
 
 #include "backend/backend.h"
 
-/* Row cuts of matrices are multiples of this, so that blocks of rows stay whole. */
-#define TT_ROW_GRAIN 8u
+/* Row cuts of matrices are multiples of this: affine ones stand in panels (quant.h), and r0 of a
+ * leaf is the beginning of one. */
+#define TT_ROW_GRAIN 32u
 /* Column cuts of the recurrent state and of the convolution's channels: whole cache lines. */
 #define TT_COL_GRAIN 64u
 
@@ -70,7 +71,7 @@ typedef struct tt_kernels {
                          uint32_t dim);
 
     /* Products in whole numbers (below); NULL at levels that have none. */
-    uint32_t dot_grain;   /* rows of a panel: cuts of W at its multiples cost nothing */
+    uint32_t dot_grain;   /* rows that go together: W is cut at its multiples, r0 is one */
     uint32_t dot_rows[2]; /* rows of x of a tile, by planes - 1 */
     /* groups [g0, g1) of a tile of T rows, for weights of one type */
     void (*quantize)(int32_t *tile, const float *const *row, uint32_t T, uint32_t g0, uint32_t g1,

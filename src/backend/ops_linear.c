@@ -117,7 +117,7 @@ static uint32_t grain_of(const tt_cpu_impl *im, const part *p)
 {
     if (p->xq == NULL)
         return TT_ROW_GRAIN;
-    return p->up != NULL ? im->k.dot_grain / 2 : im->k.dot_grain;
+    return im->k.dot_grain;
 }
 
 /* Of a block of rows, by what was measured: reading a weight bit counts 16, a product with an f32

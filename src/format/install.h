@@ -17,7 +17,8 @@
 
 #define TT_INSTALL_MAGIC   "GTURBO"
 #define TT_RECEIPT_MAGIC   "GTURBO-RECEIPT"
-#define TT_INSTALL_VERSION 1u /* written, and the highest that is read */
+#define TT_RECEIPT_VERSION 1u
+#define TT_INSTALL_VERSION 2u /* written, and the only one that is read */
 
 #define TT_MANIFEST_NAME    "manifest.json"
 #define TT_RECEIPT_NAME     "verified-install.json"

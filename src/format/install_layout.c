@@ -39,8 +39,15 @@ bool tt_tensor_sizes(tt_dtype dtype, uint32_t rank, const uint64_t *shape, uint6
     }
     if (count > MAX_FILE_BYTES / 8)
         return false;
-    *bytes = bits != 0 ? count / 8 * bits : count * each;
-    *scales_bytes = *biases_bytes = bits != 0 ? count / TT_GROUP * 2 : 0;
+    *bytes = count * each;
+    *scales_bytes = *biases_bytes = 0;
+    if (bits == 0)
+        return true;
+    uint64_t cols = shape[rank - 1], rows = tt_quant_stored_rows(count / cols);
+    if (__builtin_mul_overflow(rows, cols, &count) || count > MAX_FILE_BYTES / 8)
+        return false;
+    *bytes = count / 8 * bits;
+    *scales_bytes = *biases_bytes = count / TT_GROUP * 2;
     return true;
 }
 

@@ -74,6 +74,11 @@ static tt_status check_identity(parse *p, tt_error *err)
                           "the install needs a reader of format version %u, this one reads up to "
                           "%u: a newer TinyTitan is needed",
                           min_reader, TT_INSTALL_VERSION);
+    if (min_reader < TT_INSTALL_VERSION)
+        return tt_fail_at(err, TT_ERR_UNSUPPORTED, p->file, -1,
+                          "the install has format version %u, whose matrices stand in rows; this "
+                          "TinyTitan reads version %u: convert the checkpoint again",
+                          min_reader, TT_INSTALL_VERSION);
     TT_TRY(tt_json_get_u32(t, "version", p->file, min_reader, UINT32_MAX, &version, err));
     TT_TRY(tt_manifest_keys(t, known, "the manifest", p->file, err));
     TT_TRY(tt_json_get_string(t, "writer", p->file, &writer, err));

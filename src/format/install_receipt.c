@@ -96,7 +96,7 @@ static tt_status read_head(tt_receipt *r, const char *file, tt_error *err)
     TT_TRY(tt_json_get_string(r->tree, "magic", file, &magic, err));
     if (strcmp(magic, TT_RECEIPT_MAGIC) != 0)
         return tt_fail_at(err, TT_ERR_FORMAT, file, -1, "the magic is not " TT_RECEIPT_MAGIC);
-    TT_TRY(tt_json_get_u32(r->tree, "version", file, 1, TT_INSTALL_VERSION, &version, err));
+    TT_TRY(tt_json_get_u32(r->tree, "version", file, 1, TT_RECEIPT_VERSION, &version, err));
     TT_TRY(tt_manifest_keys(r->tree, known, "the receipt", file, err));
     TT_TRY(get_digest(r->tree, "manifest_sha256", file, &r->manifest_sha256, err));
     TT_TRY(tt_json_get_string(r->tree, "path", file, &r->path, err));

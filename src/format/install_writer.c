@@ -131,12 +131,12 @@ tt_status tt_manifest_encode(const tt_manifest_content *c, char **text, size_t *
     json_t *quantization = json_object();
     int rc = add_quantization(quantization, c->weights) | add_quantization(quantization, c->mtp);
     /* json_pack takes the new trees over even when it fails. */
-    tree =
-        json_pack("{s:s, s:i, s:i, s:s, s:s, s:s, s:o, s:O, s:o, s:o, s:o}", "magic",
-                  TT_INSTALL_MAGIC, "version", (int)TT_INSTALL_VERSION, "min_reader", 1, "writer",
-                  c->writer, "model_id", c->model_id, "family", tt_family_name(c->arch->family),
-                  "arch", arch, "source", c->source, "quantization", quantization, "sections",
-                  sections_json(c), "files", files_json(c->files, c->n_files, false));
+    tree = json_pack("{s:s, s:i, s:i, s:s, s:s, s:s, s:o, s:O, s:o, s:o, s:o}", "magic",
+                     TT_INSTALL_MAGIC, "version", (int)TT_INSTALL_VERSION, "min_reader",
+                     (int)TT_INSTALL_VERSION, "writer", c->writer, "model_id", c->model_id,
+                     "family", tt_family_name(c->arch->family), "arch", arch, "source", c->source,
+                     "quantization", quantization, "sections", sections_json(c), "files",
+                     files_json(c->files, c->n_files, false));
     tt_status st = tree == NULL || rc != 0 ? no_memory(err) : tt_install_json(tree, &p, &n, err);
     if (st == TT_OK)
         st = tt_manifest_parse(p, n, TT_MANIFEST_NAME, &check, err);
@@ -159,7 +159,7 @@ tt_status tt_receipt_encode(const char *manifest_sha256, const char *path,
 {
     json_t *tree =
         json_pack("{s:s, s:i, s:s, s:s, s:s, s:s, s:o}", "magic", TT_RECEIPT_MAGIC, "version",
-                  (int)TT_INSTALL_VERSION, "manifest_sha256", manifest_sha256, "path", path, "tool",
+                  (int)TT_RECEIPT_VERSION, "manifest_sha256", manifest_sha256, "path", path, "tool",
                   tool, "time", time, "files", files_json(files, n_files, true));
     if (tree == NULL)
         return tt_fail_at(err, TT_ERR_INVALID, path, -1,

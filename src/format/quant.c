@@ -7,9 +7,9 @@
 #include <immintrin.h>
 #endif
 
-/* One encoder of one row; returns false at the first group that cannot be represented. */
-typedef bool (*row_fn)(uint32_t bits, const float *w, uint64_t cols, uint32_t *words,
-                       uint16_t *scales, uint16_t *biases);
+/* One encoder of one group; returns false when it cannot be represented. */
+typedef bool (*group_fn)(uint32_t bits, const float *w, uint32_t words[TT_GROUP / 4],
+                         uint16_t *scale, uint16_t *bias);
 
 /* ---- scale and bias of a group: the same statements for every instruction set ---- */
 
@@ -29,8 +29,8 @@ static inline bool group_params(uint32_t bits, float min, float max, uint16_t *s
     return isfinite(tt_bf16_to_f32(*scale)) && isfinite(tt_bf16_to_f32(*bias));
 }
 
-static bool encode_group(uint32_t bits, const float *w, uint32_t *words, uint16_t *scale,
-                         uint16_t *bias)
+static bool encode_group_scalar(uint32_t bits, const float *w, uint32_t words[TT_GROUP / 4],
+                                uint16_t *scale, uint16_t *bias)
 {
     float min = w[0], max = w[0];
     for (uint32_t j = 0; j < TT_GROUP; j++) {
@@ -52,16 +52,6 @@ static bool encode_group(uint32_t bits, const float *w, uint32_t *words, uint16_
         q = q < 0.0f ? 0.0f : q > top ? top : q;
         words[j * bits / 32] |= (uint32_t)q << (j * bits % 32);
     }
-    return true;
-}
-
-static bool encode_row_scalar(uint32_t bits, const float *w, uint64_t cols, uint32_t *words,
-                              uint16_t *scales, uint16_t *biases)
-{
-    for (uint64_t g = 0; g < cols / TT_GROUP; g++)
-        if (!encode_group(bits, w + g * TT_GROUP, words + g * TT_GROUP * bits / 32, &scales[g],
-                          &biases[g]))
-            return false;
     return true;
 }
 
@@ -115,51 +105,48 @@ AVX2 static inline __m256i codes32(const float *w, __m256 s, __m256 b, __m256 to
     return _mm256_permutevar8x32_epi32(x, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
 }
 
-AVX2 static bool encode_row_avx2(uint32_t bits, const float *w, uint64_t cols, uint32_t *words,
-                                 uint16_t *scales, uint16_t *biases)
+AVX2 static bool encode_group_avx2(uint32_t bits, const float *w, uint32_t words[TT_GROUP / 4],
+                                   uint16_t *scale, uint16_t *bias)
 {
     const __m256 top = _mm256_set1_ps((float)((1u << bits) - 1));
     const __m256i nibbles = _mm256_set1_epi16(0x1001); /* low + 16 * high */
-    for (uint64_t g = 0; g < cols / TT_GROUP; g++, w += TT_GROUP) {
-        float min, max;
-        bool flat;
-        if (!extremes(w, &min, &max) ||
-            !group_params(bits, min, max, &scales[g], &biases[g], &flat))
-            return false;
-        __m256i *out = (__m256i *)(void *)(words + g * TT_GROUP * bits / 32);
-        __m256i q0 = _mm256_setzero_si256(), q1 = q0;
-        if (!flat) {
-            __m256 s = _mm256_set1_ps(tt_bf16_to_f32(scales[g]));
-            __m256 b = _mm256_set1_ps(tt_bf16_to_f32(biases[g]));
-            q0 = codes32(w, s, b, top);
-            q1 = codes32(w + 32, s, b, top);
-        }
-        if (bits == 8) {
-            _mm256_storeu_si256(out, q0);
-            _mm256_storeu_si256(out + 1, q1);
-        } else {
-            __m256i x = _mm256_packus_epi16(_mm256_maddubs_epi16(q0, nibbles),
-                                            _mm256_maddubs_epi16(q1, nibbles));
-            _mm256_storeu_si256(out, _mm256_permute4x64_epi64(x, 0xd8));
-        }
+    __m256i *out = (__m256i *)(void *)words;
+    float min, max;
+    bool flat;
+    if (!extremes(w, &min, &max) || !group_params(bits, min, max, scale, bias, &flat))
+        return false;
+    __m256i q0 = _mm256_setzero_si256(), q1 = q0;
+    if (!flat) {
+        __m256 s = _mm256_set1_ps(tt_bf16_to_f32(*scale));
+        __m256 b = _mm256_set1_ps(tt_bf16_to_f32(*bias));
+        q0 = codes32(w, s, b, top);
+        q1 = codes32(w + 32, s, b, top);
+    }
+    if (bits == 8) {
+        _mm256_storeu_si256(out, q0);
+        _mm256_storeu_si256(out + 1, q1);
+    } else {
+        __m256i x = _mm256_packus_epi16(_mm256_maddubs_epi16(q0, nibbles),
+                                        _mm256_maddubs_epi16(q1, nibbles));
+        _mm256_storeu_si256(out, _mm256_permute4x64_epi64(x, 0xd8));
     }
     return true;
 }
 #endif
 
-static row_fn best_row(void)
+static group_fn best_group(void)
 {
 #if defined(__x86_64__)
     if (__builtin_cpu_supports("avx2"))
-        return encode_row_avx2;
+        return encode_group_avx2;
 #endif
-    return encode_row_scalar;
+    return encode_group_scalar;
 }
 
 /* ---- whole matrices ---- */
 
 typedef struct job {
-    row_fn row;
+    group_fn group;
     uint32_t bits;
     const float *w;
     uint64_t rows, cols;
@@ -168,13 +155,44 @@ typedef struct job {
     _Atomic uint64_t bad_row; /* the first row that failed, or rows */
 } job;
 
-static void encode_rows(void *ctx, size_t begin, size_t end, unsigned worker)
+/* One row into its panel. */
+static bool encode_row(const job *j, uint64_t r)
+{
+    const uint64_t groups = j->cols / TT_GROUP, each = TT_GROUP * j->bits / 32;
+    uint32_t words[TT_GROUP / 4];
+    uint32_t *to = j->words + tt_quant_place(groups * each, r, 0);
+    for (uint64_t g = 0; g < groups; g++) {
+        uint64_t at = tt_quant_place(groups, r, g);
+        if (!j->group(j->bits, j->w + r * j->cols + g * TT_GROUP, words, &j->scales[at],
+                      &j->biases[at]))
+            return false;
+        for (uint64_t k = 0; k < each; k++, to += TT_PANEL)
+            *to = words[k];
+    }
+    return true;
+}
+
+/* A row of zeros that fills up a panel. */
+static void fill_row(const job *j, uint64_t r)
+{
+    const uint64_t groups = j->cols / TT_GROUP, words = j->cols * j->bits / 32;
+    for (uint64_t k = 0; k < words; k++)
+        j->words[tt_quant_place(words, r, k)] = 0;
+    for (uint64_t g = 0; g < groups; g++)
+        j->scales[tt_quant_place(groups, r, g)] = j->biases[tt_quant_place(groups, r, g)] = 0;
+}
+
+/* Items are panels. */
+static void encode_panels(void *ctx, size_t begin, size_t end, unsigned worker)
 {
     (void)worker;
     job *j = ctx;
-    for (uint64_t r = begin; r < end; r++) {
-        if (j->row(j->bits, j->w + r * j->cols, j->cols, j->words + r * (j->cols * j->bits / 32),
-                   j->scales + r * (j->cols / TT_GROUP), j->biases + r * (j->cols / TT_GROUP)))
+    for (uint64_t r = begin * TT_PANEL; r < end * TT_PANEL; r++) {
+        if (r >= j->rows) {
+            fill_row(j, r);
+            continue;
+        }
+        if (encode_row(j, r))
             continue;
         uint64_t seen = atomic_load(&j->bad_row);
         while (r < seen && !atomic_compare_exchange_weak(&j->bad_row, &seen, r))
@@ -195,7 +213,7 @@ static tt_status explain(const job *j, uint64_t row, tt_error *err)
     for (uint64_t g = 0; g < j->cols / TT_GROUP; g++) {
         uint32_t words[TT_GROUP / 4];
         uint16_t scale, bias;
-        if (!encode_group(j->bits, w + g * TT_GROUP, words, &scale, &bias))
+        if (!encode_group_scalar(j->bits, w + g * TT_GROUP, words, &scale, &bias))
             return tt_fail(err, TT_ERR_NUMERIC,
                            "row %llu, columns %llu to %llu span more than a scale can hold",
                            (unsigned long long)row, (unsigned long long)(g * TT_GROUP),
@@ -213,10 +231,11 @@ static tt_status encode(job *j, tt_pool *pool, tt_error *err)
                        "%u values",
                        (unsigned long long)j->cols, j->bits, TT_GROUP);
     j->bad_row = j->rows;
+    size_t panels = tt_quant_stored_rows(j->rows) / TT_PANEL;
     if (pool != NULL)
-        tt_pool_run(pool, j->rows, 1, encode_rows, j);
+        tt_pool_run(pool, panels, 1, encode_panels, j);
     else
-        encode_rows(j, 0, j->rows, 0);
+        encode_panels(j, 0, panels, 0);
     uint64_t bad = atomic_load(&j->bad_row);
     return bad == j->rows ? TT_OK : explain(j, bad, err);
 }
@@ -225,7 +244,7 @@ tt_status tt_quant_encode(uint32_t bits, const float *w, uint64_t rows, uint64_t
                           uint32_t *words, uint16_t *scales, uint16_t *biases, tt_pool *pool,
                           tt_error *err)
 {
-    job j = {.row = best_row(),
+    job j = {.group = best_group(),
              .bits = bits,
              .w = w,
              .rows = rows,
@@ -239,7 +258,7 @@ tt_status tt_quant_encode(uint32_t bits, const float *w, uint64_t rows, uint64_t
 tt_status tt_quant_encode_ref(uint32_t bits, const float *w, uint64_t rows, uint64_t cols,
                               uint32_t *words, uint16_t *scales, uint16_t *biases, tt_error *err)
 {
-    job j = {.row = encode_row_scalar,
+    job j = {.group = encode_group_scalar,
              .bits = bits,
              .w = w,
              .rows = rows,
@@ -250,16 +269,78 @@ tt_status tt_quant_encode_ref(uint32_t bits, const float *w, uint64_t rows, uint
     return encode(&j, NULL, err);
 }
 
-void tt_quant_decode_row(uint32_t bits, const uint32_t *words, const uint16_t *scales,
-                         const uint16_t *biases, uint64_t cols, float *out)
+void tt_quant_decode(uint32_t bits, const uint32_t *words, const uint16_t *scales,
+                     const uint16_t *biases, uint64_t cols, uint64_t row, uint64_t c0, uint64_t n,
+                     float *out)
 {
     const uint32_t mask = (1u << bits) - 1, per = 32 / bits;
-    for (uint64_t g = 0; g < cols / TT_GROUP; g++) {
-        const float s = tt_bf16_to_f32(scales[g]), b = tt_bf16_to_f32(biases[g]);
-        const uint32_t *word = words + g * (TT_GROUP / per);
-        float *y = out + g * TT_GROUP;
-        for (uint32_t i = 0; i < TT_GROUP / per; i++)
-            for (uint32_t k = 0; k < per; k++)
-                *y++ = s * (float)(word[i] >> (k * bits) & mask) + b;
+    const uint64_t groups = cols / TT_GROUP;
+    words += tt_quant_place(cols / per, row, 0);
+    for (uint64_t c = c0; c < c0 + n; c++) {
+        uint64_t at = tt_quant_place(groups, row, c / TT_GROUP);
+        uint32_t code = words[c / per * TT_PANEL] >> (c % per * bits) & mask;
+        *out++ = tt_bf16_to_f32(scales[at]) * (float)code + tt_bf16_to_f32(biases[at]);
     }
+}
+
+/* ---- rows and panels ---- */
+
+#define TURN(type)                                                                                 \
+    static void type##_to_panel(const type *from, type *to, uint64_t rows, uint64_t n)             \
+    {                                                                                              \
+        for (uint64_t k = 0; k < n; k++)                                                           \
+            for (uint64_t r = 0; r < TT_PANEL; r++)                                                \
+                to[k * TT_PANEL + r] = r < rows ? from[r * n + k] : 0;                             \
+    }                                                                                              \
+    static void type##_from_panel(const type *from, type *to, uint64_t rows, uint64_t n)           \
+    {                                                                                              \
+        for (uint64_t r = 0; r < rows; r++)                                                        \
+            for (uint64_t k = 0; k < n; k++)                                                       \
+                to[r * n + k] = from[k * TT_PANEL + r];                                            \
+    }
+TURN(uint16_t)
+TURN(uint32_t)
+#undef TURN
+
+static uint64_t rows_of_panel(uint64_t rows, uint64_t first)
+{
+    return rows - first < TT_PANEL ? rows - first : TT_PANEL;
+}
+
+void tt_quant_to_panels(uint32_t unit, uint64_t rows, uint64_t per_row, const void *from, void *to)
+{
+    for (uint64_t r = 0; r < rows; r += TT_PANEL) {
+        uint64_t n = rows_of_panel(rows, r);
+        if (unit == 4)
+            uint32_t_to_panel((const uint32_t *)from + r * per_row, (uint32_t *)to + r * per_row, n,
+                              per_row);
+        else
+            uint16_t_to_panel((const uint16_t *)from + r * per_row, (uint16_t *)to + r * per_row, n,
+                              per_row);
+    }
+}
+
+void tt_quant_from_panels(uint32_t unit, uint64_t rows, uint64_t per_row, const void *from,
+                          void *to)
+{
+    for (uint64_t r = 0; r < rows; r += TT_PANEL) {
+        uint64_t n = rows_of_panel(rows, r);
+        if (unit == 4)
+            uint32_t_from_panel((const uint32_t *)from + r * per_row, (uint32_t *)to + r * per_row,
+                                n, per_row);
+        else
+            uint16_t_from_panel((const uint16_t *)from + r * per_row, (uint16_t *)to + r * per_row,
+                                n, per_row);
+    }
+}
+
+bool tt_quant_filling_is_zero(uint32_t unit, uint64_t rows, uint64_t per_row, const void *panel)
+{
+    const uint64_t used = rows % TT_PANEL;
+    const unsigned char *p = panel;
+    for (uint64_t k = 0; used != 0 && k < per_row; k++)
+        for (uint64_t b = (k * TT_PANEL + used) * unit; b < (k + 1) * TT_PANEL * unit; b++)
+            if (p[b] != 0)
+                return false;
+    return true;
 }

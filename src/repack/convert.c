@@ -13,7 +13,7 @@
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "bulk data is moved as it lies");
 
 #define CHUNK_VALUES ((uint64_t)4 << 20) /* 16 MiB of f32 */
-#define SIDE_FACTOR  16u /* bytes of scales and biases held back for every value of a chunk */
+#define SIDE_FACTOR  12u /* bytes of scales and biases held back for every value of a chunk */
 
 struct tt_converter {
     const tt_safetensors *st;
@@ -282,6 +282,14 @@ tt_status tt_convert_copy(tt_converter *c, const tt_st_tensor *t, uint64_t first
     return fetch(c, t, first, n, out, NULL, err);
 }
 
+tt_status tt_convert_turn(tt_converter *c, const tt_st_tensor *t, uint64_t per_row, uint64_t row,
+                          uint64_t n, void *out, tt_error *err)
+{
+    TT_TRY(fetch(c, t, row * per_row, n * per_row, c->raw, NULL, err));
+    tt_quant_to_panels(tt_st_dtype_bytes(t->dtype), n, per_row, c->raw, out);
+    return TT_OK;
+}
+
 /* Any of the outputs may be a buffer of the converter. */
 tt_status tt_convert_rows(tt_converter *c, const tt_piece *src, tt_dtype dtype, uint64_t cols,
                           uint64_t row, uint64_t n, void *words, uint16_t *scales, uint16_t *biases,
@@ -317,14 +325,15 @@ static tt_status encode_rows(const job *j, uint64_t row, uint64_t n, void *words
     return tt_convert_rows(j->c, j->src, j->dtype, j->cols, row, n, words, scales, biases, err);
 }
 
-/* Rows that fit into the buffers at a time. */
+/* Rows that fit into the buffers at a time: whole panels. */
 static tt_status rows_at_a_time(const job *j, uint64_t *n, tt_error *err)
 {
-    if (j->cols > j->c->chunk)
+    uint64_t panels = j->c->chunk / j->cols / TT_PANEL;
+    if (panels == 0)
         return tt_fail(err, TT_ERR_LIMIT, "tensor \"%.200s\" has rows of %llu values, at most %llu",
                        j->src->values->name, (unsigned long long)j->cols,
-                       (unsigned long long)j->c->chunk);
-    *n = j->c->chunk / j->cols;
+                       (unsigned long long)j->c->chunk / TT_PANEL);
+    *n = panels * TT_PANEL;
     return TT_OK;
 }
 
@@ -343,14 +352,26 @@ static tt_status copy_part(tt_converter *c, const tt_st_tensor *t, uint64_t firs
     return TT_OK;
 }
 
-/* Values, words, scales and biases of a tensor, as the number of elements in its source. */
-static uint64_t part_values(const tt_st_tensor *t, const job *j)
+/* Words, scales and biases of quantized input: their units in a row. */
+static uint64_t part_units(const job *j, int part)
 {
-    uint64_t in_row = t == j->src->values && t->dtype == TT_ST_U32
-                          ? j->cols * tt_dtype_bits(j->dtype) / 32
-                      : t == j->src->values ? j->cols
-                                            : j->cols / TT_GROUP;
-    return in_row;
+    return part == 0 ? j->cols * tt_dtype_bits(j->dtype) / 32 : j->cols / TT_GROUP;
+}
+
+/* Appends one part of quantized input. */
+static tt_status turn_part(const job *j, const tt_st_tensor *t, uint64_t per_row, tt_emit *out,
+                           tt_error *err)
+{
+    uint32_t each = tt_st_dtype_bytes(t->dtype);
+    uint64_t step = 0;
+    TT_TRY(rows_at_a_time(j, &step, err));
+    for (uint64_t row = 0; row < j->rows; row += step) {
+        uint64_t n = j->rows - row < step ? j->rows - row : step, first = j->src->first_row + row;
+        tt_safetensors_expect(j->c->st, t, (first + n) * per_row * each, 2 * n * per_row * each);
+        TT_TRY(tt_convert_turn(j->c, t, per_row, first, n, j->c->f32, err));
+        TT_TRY(tt_emit_append(out, j->c->f32, tt_quant_stored_rows(n) * per_row * each, err));
+    }
+    return TT_OK;
 }
 
 static tt_status copy_tensor(const job *j, const tt_index_entry *e, tt_emit *out, tt_error *err)
@@ -358,17 +379,22 @@ static tt_status copy_tensor(const job *j, const tt_index_entry *e, tt_emit *out
     const tt_st_tensor *parts[3] = {j->src->values, j->src->scales, j->src->biases};
     const uint64_t offsets[3] = {e->offset, e->scales_offset, e->biases_offset};
     for (int i = 0; i < 3 && parts[i] != NULL; i++) {
-        uint64_t in_row = part_values(parts[i], j);
         TT_TRY(tt_emit_pad(out, offsets[i], err));
-        TT_TRY(copy_part(j->c, parts[i], j->src->first_row * in_row, j->rows * in_row, out, err));
+        if (j->src->scales != NULL)
+            TT_TRY(turn_part(j, parts[i], part_units(j, i), out, err));
+        else
+            TT_TRY(copy_part(j->c, parts[i], j->src->first_row * j->cols, j->rows * j->cols, out,
+                             err));
     }
     return TT_OK;
 }
 
-static uint64_t row_bytes(tt_dtype dtype, uint64_t cols)
+/* Bytes that n rows become: words, or values of fp8 that becomes BF16. */
+static uint64_t words_bytes(tt_dtype dtype, uint64_t cols, uint64_t n)
 {
     uint32_t bits = tt_dtype_bits(dtype);
-    return bits != 0 ? tt_quant_row_words_bytes(bits, cols) : 2 * cols;
+    return bits != 0 ? tt_quant_stored_rows(n) * tt_quant_row_words_bytes(bits, cols)
+                     : 2 * n * cols;
 }
 
 /* Parts of an encoded tensor that one pass over its rows appends. */
@@ -379,20 +405,20 @@ static tt_status encode_pass(const job *j, unsigned append, uint16_t *all_scales
 {
     tt_converter *c = j->c;
     uint64_t step = 0, groups = j->cols / TT_GROUP;
-    uint64_t words_row = row_bytes(j->dtype, j->cols);
     TT_TRY(rows_at_a_time(j, &step, err));
     for (uint64_t row = 0; row < j->rows; row += step) {
         uint64_t n = j->rows - row < step ? j->rows - row : step;
+        uint64_t sides = tt_quant_stored_rows(n) * groups * 2;
         tt_convert_expect(c, j->src, j->cols, row + n, 2 * step);
         uint16_t *scales = all_scales != NULL ? all_scales + row * groups : c->scales;
         uint16_t *biases = all_biases != NULL ? all_biases + row * groups : c->biases;
         TT_TRY(encode_rows(j, row, n, c->words, scales, biases, err));
         if (append & WORDS)
-            TT_TRY(tt_emit_append(out, c->words, n * words_row, err));
+            TT_TRY(tt_emit_append(out, c->words, words_bytes(j->dtype, j->cols, n), err));
         if (append & SCALES)
-            TT_TRY(tt_emit_append(out, scales, n * groups * 2, err));
+            TT_TRY(tt_emit_append(out, scales, sides, err));
         if (append & BIASES)
-            TT_TRY(tt_emit_append(out, biases, n * groups * 2, err));
+            TT_TRY(tt_emit_append(out, biases, sides, err));
     }
     return TT_OK;
 }
@@ -447,20 +473,23 @@ tt_status tt_convert_mat(tt_converter *c, const tt_expert_mat *m, const tt_piece
     const tt_st_tensor *parts[3] = {src->values, src->scales, src->biases};
     unsigned char *to[3] = {expert + m->words_offset, expert + m->scales_offset,
                             expert + m->biases_offset};
-    if (tt_piece_copied(src, m->dtype)) {
-        for (int i = 0; i < 3 && parts[i] != NULL; i++) {
-            uint64_t in_row = part_values(parts[i], &j);
-            TT_TRY(fetch(c, parts[i], src->first_row * in_row, m->rows * in_row, to[i], NULL, err));
-        }
-        return TT_OK;
-    }
+    if (tt_piece_copied(src, m->dtype) && src->scales == NULL)
+        return fetch(c, src->values, src->first_row * m->cols, (uint64_t)m->rows * m->cols, to[0],
+                     NULL, err);
     uint64_t step = 0, groups = m->cols / TT_GROUP;
-    uint64_t words_row = row_bytes(m->dtype, m->cols);
     TT_TRY(rows_at_a_time(&j, &step, err));
     for (uint64_t row = 0; row < m->rows; row += step) {
         uint64_t n = m->rows - row < step ? m->rows - row : step;
-        TT_TRY(encode_rows(&j, row, n, to[0] + row * words_row, (uint16_t *)to[1] + row * groups,
-                           (uint16_t *)to[2] + row * groups, err));
+        for (int i = 0; i < 3 && src->scales != NULL; i++) {
+            uint64_t per_row = part_units(&j, i);
+            TT_TRY(tt_convert_turn(c, parts[i], per_row, src->first_row + row, n,
+                                   to[i] + row * per_row * tt_st_dtype_bytes(parts[i]->dtype),
+                                   err));
+        }
+        if (src->scales == NULL)
+            TT_TRY(encode_rows(&j, row, n, to[0] + words_bytes(m->dtype, m->cols, row),
+                               (uint16_t *)to[1] + row * groups, (uint16_t *)to[2] + row * groups,
+                               err));
     }
     return TT_OK;
 }

@@ -22,14 +22,19 @@ TT_MUST_CHECK tt_status tt_converter_create(const tt_safetensors *st, unsigned t
                                             tt_error *err);
 void tt_converter_close(tt_converter **c);
 
-/* Encodes rows [row, row + n) of a piece with rows of `cols` values; n * cols is at most the chunk.
- */
+/* Encodes rows [row, row + n) of a piece with rows of `cols` values into panels of their own (row is
+ * a multiple of TT_PANEL); n * cols is at most the chunk. */
 TT_MUST_CHECK tt_status tt_convert_rows(tt_converter *c, const tt_piece *src, tt_dtype dtype,
                                         uint64_t cols, uint64_t row, uint64_t n, void *words,
                                         uint16_t *scales, uint16_t *biases, tt_error *err);
 /* Values [first, first + n) of a tensor as they are, checked. */
 TT_MUST_CHECK tt_status tt_convert_copy(tt_converter *c, const tt_st_tensor *t, uint64_t first,
                                         uint64_t n, void *out, tt_error *err);
+
+/* Rows [row, row + n) of one part of quantized input, `per_row` units each, as panels of their own;
+ * the values behind them are at most the chunk. */
+TT_MUST_CHECK tt_status tt_convert_turn(tt_converter *c, const tt_st_tensor *t, uint64_t per_row,
+                                        uint64_t row, uint64_t n, void *out, tt_error *err);
 
 /* Says that rows [row, row + n) of a piece will be converted soon. */
 void tt_convert_expect(const tt_converter *c, const tt_piece *src, uint64_t cols, uint64_t row,

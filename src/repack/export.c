@@ -22,7 +22,7 @@ typedef struct export_job {
     tt_export_report *r;
     json_t *map;     /* tensor -> shard */
     json_t *modules; /* module -> bits, of all affine tensors */
-    unsigned char *buf;
+    unsigned char *buf, *turned;
     char shard[64]; /* that is being written */
     tt_st_writer *w;
     int fd; /* that is being read */
@@ -108,35 +108,73 @@ static tt_status declare_entry(export_job *x, const tt_index_entry *e, tt_error 
 
 /* ---- copying ---- */
 
+static tt_status append(export_job *x, const void *bytes, size_t n, tt_error *err)
+{
+    TT_TRY(tt_st_writer_append(x->w, bytes, n, err));
+    x->r->bytes += n;
+    if (x->ev != NULL && x->ev->progress != NULL &&
+        !x->ev->progress(x->ev->ctx, x->r->bytes < x->total ? x->r->bytes : x->total, x->total))
+        return tt_fail(err, TT_ERR_ABORTED, "stopped");
+    return TT_OK;
+}
+
 static tt_status copy(export_job *x, uint64_t at, uint64_t n, tt_error *err)
 {
     while (n > 0) {
         size_t step = n < STEP ? (size_t)n : (size_t)STEP;
         TT_TRY(tt_file_pread(x->fd, x->from, x->buf, step, at, err));
-        TT_TRY(tt_st_writer_append(x->w, x->buf, step, err));
+        TT_TRY(append(x, x->buf, step, err));
         at += step;
         n -= step;
-        x->r->bytes += step;
-        if (x->ev != NULL && x->ev->progress != NULL &&
-            !x->ev->progress(x->ev->ctx, x->r->bytes < x->total ? x->r->bytes : x->total, x->total))
-            return tt_fail(err, TT_ERR_ABORTED, "stopped");
+    }
+    return TT_OK;
+}
+
+/* `rows` rows of one part of an affine matrix: panels become rows. */
+static tt_status turn(export_job *x, uint64_t at, uint32_t unit, uint64_t rows, uint64_t per_row,
+                      tt_error *err)
+{
+    uint64_t row_bytes = unit * per_row, most = STEP / row_bytes / TT_PANEL * TT_PANEL;
+    if (most == 0)
+        return tt_fail_at(err, TT_ERR_LIMIT, x->from, (int64_t)at, "a row of %s has %llu bytes",
+                          x->from, (unsigned long long)row_bytes);
+    for (uint64_t row = 0; row < rows; row += most) {
+        uint64_t n = rows - row < most ? rows - row : most;
+        TT_TRY(tt_file_pread(x->fd, x->from, x->buf, tt_quant_stored_rows(n) * row_bytes,
+                             at + row * row_bytes, err));
+        tt_quant_from_panels(unit, n, per_row, x->buf, x->turned);
+        TT_TRY(append(x, x->turned, n * row_bytes, err));
     }
     return TT_OK;
 }
 
 static tt_status copy_entry(export_job *x, const tt_index_entry *e, tt_error *err)
 {
-    TT_TRY(copy(x, e->offset, e->bytes, err));
-    TT_TRY(copy(x, e->scales_offset, e->scales_bytes, err));
-    return copy(x, e->biases_offset, e->biases_bytes, err);
+    uint32_t bits = tt_dtype_bits(e->dtype);
+    uint64_t cols = e->shape[e->rank - 1], rows = 1;
+    if (bits == 0)
+        return copy(x, e->offset, e->bytes, err);
+    for (uint32_t d = 0; d + 1 < e->rank; d++)
+        rows *= e->shape[d];
+    TT_TRY(turn(x, e->offset, 4, rows, cols * bits / 32, err));
+    TT_TRY(turn(x, e->scales_offset, 2, rows, cols / TT_GROUP, err));
+    return turn(x, e->biases_offset, 2, rows, cols / TT_GROUP, err);
 }
 
-/* One part of one matrix of every expert: a stack. */
-static tt_status copy_stack(export_job *x, const tt_expert_layout *l, uint64_t at, uint64_t n,
-                            tt_error *err)
+/* Part `part` of one matrix of every expert: a stack. */
+static tt_status copy_stack(export_job *x, const tt_expert_layout *l, const tt_expert_mat *m,
+                            int part, tt_error *err)
 {
-    for (uint32_t e = 0; e < l->n_experts && n > 0; e++)
-        TT_TRY(copy(x, e * l->stride + at, n, err));
+    const uint64_t at[3] = {m->words_offset, m->scales_offset, m->biases_offset};
+    uint32_t bits = tt_dtype_bits(m->dtype);
+    for (uint32_t e = 0; e < l->n_experts; e++) {
+        uint64_t from = e * l->stride + at[part];
+        if (bits != 0)
+            TT_TRY(turn(x, from, part == 0 ? 4 : 2, m->rows,
+                        part == 0 ? m->cols * bits / 32 : m->cols / TT_GROUP, err));
+        else if (part == 0)
+            TT_TRY(copy(x, from, m->words_bytes, err));
+    }
     return TT_OK;
 }
 
@@ -190,9 +228,8 @@ static tt_status write_layer(export_job *x, uint32_t i, uint32_t of, uint32_t la
         TT_TRY(declare(x, name, mats[m]->dtype, 3, shape, err));
     }
     for (unsigned m = 0; m < TT_MATS; m++) {
-        TT_TRY(copy_stack(x, l, mats[m]->words_offset, mats[m]->words_bytes, err));
-        TT_TRY(copy_stack(x, l, mats[m]->scales_offset, mats[m]->scales_bytes, err));
-        TT_TRY(copy_stack(x, l, mats[m]->biases_offset, mats[m]->biases_bytes, err));
+        for (int part = 0; part < 3; part++)
+            TT_TRY(copy_stack(x, l, mats[m], part, err));
     }
     return end_shard(x, err);
 }
@@ -324,7 +361,8 @@ tt_status tt_export_run(const char *install, const char *output, const tt_repack
     x.map = json_object();
     x.modules = json_object();
     x.buf = malloc(STEP);
-    tt_status st = x.map == NULL || x.modules == NULL || x.buf == NULL
+    x.turned = malloc(STEP);
+    tt_status st = x.map == NULL || x.modules == NULL || x.buf == NULL || x.turned == NULL
                        ? tt_fail(err, TT_ERR_NOMEM, "out of memory for an export")
                        : run(&x, install, output, err);
     tt_st_writer_discard(&x.w);
@@ -335,6 +373,7 @@ tt_status tt_export_run(const char *install, const char *output, const tt_repack
     json_decref(x.map);
     json_decref(x.modules);
     free(x.buf);
+    free(x.turned);
     if (st == TT_OK && report != NULL)
         *report = r;
     return st;

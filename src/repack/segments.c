@@ -59,6 +59,31 @@ static void cut_copy(cutter *c, uint32_t file, const tt_st_tensor *t, uint64_t f
     }
 }
 
+/* Rows that a segment of most bytes and values takes: whole panels. */
+static uint64_t rows_of(const cutter *c, uint64_t row_bytes, uint64_t row_values)
+{
+    uint64_t most = c->max_bytes / row_bytes, values = c->max_values / row_values;
+    most = most < values ? most : values;
+    return most < TT_PANEL ? TT_PANEL : most / TT_PANEL * TT_PANEL;
+}
+
+/* One part of quantized input, from row `row0` of the tensor on. */
+static void cut_turn(cutter *c, uint32_t file, const tt_st_tensor *t, uint64_t row0, uint64_t rows,
+                     uint64_t cols, uint64_t per_row, uint64_t at)
+{
+    uint64_t bytes = per_row * tt_st_dtype_bytes(t->dtype), most = rows_of(c, bytes, cols);
+    for (uint64_t row = 0; row < rows && !c->no_memory; row += most) {
+        uint64_t n = rows - row < most ? rows - row : most;
+        add(c, &(tt_segment){.src = t,
+                             .first = (row0 + row) * per_row,
+                             .count = n * per_row,
+                             .per_row = (uint32_t)per_row,
+                             .file = file,
+                             .at = at + row * bytes,
+                             .bytes = tt_quant_stored_rows(n) * bytes});
+    }
+}
+
 /* Where the three parts of a tensor or of a matrix stand, and what it is made of. */
 typedef struct place {
     uint32_t file;
@@ -72,11 +97,10 @@ static void cut_encode(cutter *c, const place *p, const tt_piece *src)
     uint64_t each = tt_st_dtype_bytes(src->values->dtype);
     uint64_t groups = bits != 0 ? p->cols / TT_GROUP : 0; /* fp8 may become BF16 */
     uint64_t words_row = bits != 0 ? tt_quant_row_words_bytes(bits, p->cols) : 2 * p->cols;
-    uint64_t most = c->max_bytes / (p->cols * each), values = c->max_values / p->cols;
-    most = most < values ? most : values;
-    most = most == 0 ? 1 : most;
+    uint64_t most = rows_of(c, p->cols * each, p->cols);
     for (uint64_t row = 0; row < p->rows && !c->no_memory; row += most) {
         uint64_t n = p->rows - row < most ? p->rows - row : most;
+        uint64_t stored = bits != 0 ? tt_quant_stored_rows(n) : n;
         add(c, &(tt_segment){.src = src->values,
                              .piece = src,
                              .row = row,
@@ -86,10 +110,10 @@ static void cut_encode(cutter *c, const place *p, const tt_piece *src)
                              .dtype = p->dtype,
                              .file = p->file,
                              .at = p->words + row * words_row,
-                             .bytes = n * words_row,
+                             .bytes = stored * words_row,
                              .scales_at = p->scales + row * groups * 2,
                              .biases_at = p->biases + row * groups * 2,
-                             .sides = n * groups * 2});
+                             .sides = stored * groups * 2});
     }
 }
 
@@ -98,9 +122,10 @@ static void cut_piece(cutter *c, const place *p, const tt_piece *src)
     uint64_t bits = tt_dtype_bits(p->dtype);
     if (src->scales != NULL) {
         uint64_t words = p->cols * bits / 32, groups = p->cols / TT_GROUP;
-        cut_copy(c, p->file, src->values, src->first_row * words, p->rows * words, p->words);
-        cut_copy(c, p->file, src->scales, src->first_row * groups, p->rows * groups, p->scales);
-        cut_copy(c, p->file, src->biases, src->first_row * groups, p->rows * groups, p->biases);
+        uint64_t first = src->first_row;
+        cut_turn(c, p->file, src->values, first, p->rows, p->cols, words, p->words);
+        cut_turn(c, p->file, src->scales, first, p->rows, p->cols, groups, p->scales);
+        cut_turn(c, p->file, src->biases, first, p->rows, p->cols, groups, p->biases);
     } else if (tt_piece_copied(src, p->dtype)) {
         cut_copy(c, p->file, src->values, src->first_row * p->cols, p->rows * p->cols, p->words);
     } else {
@@ -251,11 +276,11 @@ static tt_status fingerprint(tt_segments *s, const tt_safetensors *source, tt_er
         for (size_t k = r->first; k < r->first + r->count; k++) {
             const tt_segment *g = &s->items[k];
             TT_GOTO(note(sha, err,
-                         "%" PRIu64 " %" PRIu64 " %d %d %u %u %" PRIu64 " %" PRIu64 " %" PRIu64
+                         "%" PRIu64 " %" PRIu64 " %d %d %u %u %u %" PRIu64 " %" PRIu64 " %" PRIu64
                          " %" PRIu64 "\n",
                          begin_of(g), end_of(g), (int)g->src->dtype,
-                         g->piece != NULL ? (int)g->dtype : -1, g->cols, g->file, g->at, g->bytes,
-                         g->scales_at, g->biases_at),
+                         g->piece != NULL ? (int)g->dtype : -1, g->cols, g->per_row, g->file, g->at,
+                         g->bytes, g->scales_at, g->biases_at),
                     out);
         }
     }
@@ -382,6 +407,9 @@ void tt_segment_bytes_free(tt_segment_bytes *b)
 tt_status tt_segment_convert(tt_converter *c, const tt_segment *s, tt_segment_bytes *out,
                              tt_error *err)
 {
+    if (s->per_row != 0)
+        return tt_convert_turn(c, s->src, s->per_row, s->first / s->per_row, s->count / s->per_row,
+                               out->words, err);
     if (s->piece == NULL)
         return tt_convert_copy(c, s->src, s->first, s->count, out->words, err);
     return tt_convert_rows(c, s->piece, s->dtype, s->cols, s->row, s->count / s->cols, out->words,

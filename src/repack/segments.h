@@ -19,10 +19,12 @@
 /* Values [first, first + count) of one tensor. */
 typedef struct tt_segment {
     const tt_st_tensor *src;
-    const tt_piece *piece; /* encoded: rows of it; NULL: the values are copied as they are */
-    uint64_t row;          /* encoded: first row, within the piece */
+    const tt_piece
+        *piece;   /* encoded: rows of it; NULL: the values are copied, or turned into panels */
+    uint64_t row; /* encoded: first row, within the piece */
     uint64_t first, count;
-    uint32_t cols; /* encoded */
+    uint32_t cols;    /* encoded */
+    uint32_t per_row; /* quantized input: units of a row of `src`; else 0 */
     tt_dtype dtype;
     uint32_t file;                        /* which file it goes to */
     uint64_t at, bytes;                   /* words or values */

@@ -171,7 +171,7 @@ static void a_row_does_not_feel_the_others(void **state)
     tt_for_levels(1, rows_alone);
 }
 
-/* The product of whole numbers in two ranges, cut anywhere. */
+/* The product of whole numbers in two ranges, cut wherever a cut may be. */
 static void dot_ranges(const tt_kernels *k, const tt_mat *W, const tt_mat *U, const float *x,
                        uint32_t cols, uint32_t T, void *scratch)
 {
@@ -190,7 +190,7 @@ static void dot_ranges(const tt_kernels *k, const tt_mat *W, const tt_mat *U, co
                         planes);
         }
         k->dot(whole, rows, xq, W, up, 0, W->rows, T, planes, scratch);
-        for (uint32_t a = 0; a <= W->rows; a += 5) {
+        for (uint32_t a = 0; a <= W->rows; a += k->dot_grain) {
             memset(cut, 0xff, n * sizeof *cut);
             k->dot(cut, rows, xq, W, up, 0, a, T, planes, scratch);
             k->dot(cut, rows, xq, W, up, a, W->rows, T, planes, scratch);
@@ -202,7 +202,8 @@ static void dot_ranges(const tt_kernels *k, const tt_mat *W, const tt_mat *U, co
     free(xq);
 }
 
-/* Any range of rows, straight from the leaf, also of the reference. */
+/* Any range of rows (of panels, where rows stand in them), straight from the leaf, also of the
+ * reference. */
 static void ranges_of(const char *level)
 {
     tt_rng r = {3};
@@ -210,7 +211,7 @@ static void ranges_of(const char *level)
     assert_int_equal(tt_cpu_kernels(level, &k, NULL), TT_OK);
     size_t bytes = tt_scratch_bytes(&tt_test_limits);
     void *scratch = malloc(bytes);
-    enum { ROWS = 37, COLS = 192, MOST = 5 };
+    enum { ROWS = 101, COLS = 192, MOST = 5 };
     for (size_t n = 0; n < N_TYPES; n++)
         for (uint32_t T = 1; T <= MOST; T += T == 1 ? 2 : 1) {
             bool affine = types[n] == TT_DTYPE_Q4 || types[n] == TT_DTYPE_Q8;
@@ -226,7 +227,7 @@ static void ranges_of(const char *level)
                 assert_true(isfinite(whole[i]) && isfinite(glu[i]));
             if (affine && k.dot != NULL)
                 dot_ranges(&k, &W, &U, x, COLS, T, scratch);
-            for (uint32_t a = 0; a <= ROWS; a += 5) {
+            for (uint32_t a = 0; a <= ROWS; a += affine ? TT_ROW_GRAIN : 5) {
                 k.matmul(cut, ROWS, x, COLS, &W, 0, a, T, scratch);
                 k.matmul(cut, ROWS, x, COLS, &W, a, ROWS, T, scratch);
                 tt_assert_same_bytes("matmul in two ranges", cut, whole, T * ROWS * sizeof *cut);

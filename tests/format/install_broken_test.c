@@ -19,7 +19,7 @@
 #include "support/mini_install.h"
 #include "support/tempdir.h"
 
-#define GOLDEN "tests/golden/gturbo-v1"
+#define GOLDEN "tests/golden/gturbo-v2"
 #define LIST   "tests/golden/gturbo-broken.txt"
 
 enum { NAME, FILE_, CHANGE, WHO, STATUS, WORDS, COLUMNS };

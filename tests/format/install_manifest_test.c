@@ -14,7 +14,7 @@
 #include "format/install_manifest.h"
 #include "support/mini_install.h"
 
-#define GOLDEN "tests/golden/gturbo-v1"
+#define GOLDEN "tests/golden/gturbo-v2"
 
 static json_t *tree;
 

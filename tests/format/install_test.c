@@ -20,7 +20,7 @@
 #include "support/mini_install.h"
 #include "support/tempdir.h"
 
-#define GOLDEN "tests/golden/gturbo-v1"
+#define GOLDEN "tests/golden/gturbo-v2"
 
 static char dir[512], path[600];
 
@@ -523,9 +523,9 @@ static void sections_of_later_versions(void **state)
     refused(0, TT_ERR_FORMAT, "belongs to the sections");
     json_object_del(sections, "ngram");
     json_object_del(files, "ngram.bin");
-    json_object_set_new(t.tree, "min_reader", json_integer(2));
+    json_object_set_new(t.tree, "min_reader", json_integer(3));
     store_tree(&t);
-    refused(0, TT_ERR_UNSUPPORTED, "format version 2");
+    refused(0, TT_ERR_UNSUPPORTED, "format version 3");
     json_decref(t.tree);
 }
 

@@ -13,7 +13,7 @@
 #include "format/install_writer.h"
 #include "support/mini_install.h"
 
-#define GOLDEN "tests/golden/gturbo-v1"
+#define GOLDEN "tests/golden/gturbo-v2"
 #define HEX    "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff"
 
 static void a_manifest_written_again_is_the_same(void **state)

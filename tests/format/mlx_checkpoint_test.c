@@ -99,10 +99,16 @@ static void compare_module(const tt_safetensors *mlx, const tt_safetensors *src,
     uint64_t rows = t0->shape[0], cols = t0->shape[1];
     assert_int_equal(tw->shape[1], cols * bits / 32);
     float *y = malloc(cols * sizeof *y);
+    uint32_t *panels = malloc(tt_quant_stored_rows(rows) * cols * bits / 8);
+    uint16_t *meta = malloc(tt_quant_stored_rows(rows) * cols / 64 * 4);
+    uint16_t *panel_biases = meta + tt_quant_stored_rows(rows) * cols / 64;
     size_t negative = 0;
+    tt_quant_to_panels(4, rows, cols * bits / 32, words, panels);
+    tt_quant_to_panels(2, rows, cols / 64, scales, meta);
+    tt_quant_to_panels(2, rows, cols / 64, biases, panel_biases);
     for (uint64_t r = 0; r < rows; r++) {
         const uint16_t *s = scales + r * cols / 64;
-        tt_quant_decode_row(bits, words + r * cols * bits / 32, s, biases + r * cols / 64, cols, y);
+        tt_quant_decode(bits, panels, meta, panel_biases, cols, r, 0, cols, y);
         for (uint64_t c = 0; c < cols; c++) {
             float step = fabsf(tt_bf16_to_f32(s[c / 64]));
             float far = (float)(1u << bits) * step / 256.0f;
@@ -116,6 +122,8 @@ static void compare_module(const tt_safetensors *mlx, const tt_safetensors *src,
     free(biases);
     free(w);
     free(y);
+    free(panels);
+    free(meta);
 }
 
 static void decodes_to_what_it_came_from(void **state)

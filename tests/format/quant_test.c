@@ -32,8 +32,9 @@ typedef struct coded {
     size_t words_bytes, groups;
 } coded;
 
-static coded coded_new(uint32_t bits, uint64_t n)
+static coded coded_new(uint32_t bits, uint64_t rows, uint64_t cols)
 {
+    uint64_t n = tt_quant_stored_rows(rows) * cols;
     coded c = {.words_bytes = n * bits / 8, .groups = n / TT_GROUP};
     c.words = malloc(c.words_bytes);
     c.scales = malloc(c.groups * 2);
@@ -79,22 +80,38 @@ static float *widened(const tt_safetensors *st, const tt_st_tensor *t, uint64_t 
     return w;
 }
 
+/* Hashes one part row by row, and holds the turn against its inverse. */
+static void hash_part(tt_sha256 *sha, uint32_t unit, uint64_t rows, uint64_t per_row,
+                      const void *panels)
+{
+    size_t n = rows * per_row * unit, stored = tt_quant_stored_rows(rows) * per_row * unit;
+    unsigned char *turned = malloc(n), *back = malloc(stored);
+    assert_true(turned != NULL && back != NULL);
+    tt_quant_from_panels(unit, rows, per_row, panels, turned);
+    tt_quant_to_panels(unit, rows, per_row, turned, back);
+    assert_memory_equal(back, panels, stored);
+    assert_int_equal(tt_sha256_update(sha, turned, n, NULL), TT_OK);
+    free(turned);
+    free(back);
+}
+
 static void hash_tensor(uint32_t bits, const float *w, uint64_t rows, uint64_t cols, tt_pool *pool,
                         tt_sha256 *encoded, tt_sha256 *decoded)
 {
-    coded a = coded_new(bits, rows * cols), b = coded_new(bits, rows * cols);
+    coded a = coded_new(bits, rows, cols), b = coded_new(bits, rows, cols);
     float *y = malloc(cols * sizeof *y);
     assert_int_equal(tt_quant_encode(bits, w, rows, cols, a.words, a.scales, a.biases, pool, NULL),
                      TT_OK);
     assert_int_equal(tt_quant_encode_ref(bits, w, rows, cols, b.words, b.scales, b.biases, NULL),
                      TT_OK);
     assert_same(&a, &b);
-    assert_int_equal(tt_sha256_update(encoded, a.words, a.words_bytes, NULL), TT_OK);
-    assert_int_equal(tt_sha256_update(encoded, a.scales, a.groups * 2, NULL), TT_OK);
-    assert_int_equal(tt_sha256_update(encoded, a.biases, a.groups * 2, NULL), TT_OK);
+    hash_part(encoded, 4, rows, cols * bits / 32, a.words);
+    hash_part(encoded, 2, rows, cols / TT_GROUP, a.scales);
+    hash_part(encoded, 2, rows, cols / TT_GROUP, a.biases);
     for (uint64_t r = 0; r < rows; r++) {
-        tt_quant_decode_row(bits, a.words + r * cols * bits / 32, a.scales + r * cols / TT_GROUP,
-                            a.biases + r * cols / TT_GROUP, cols, y);
+        uint64_t half = cols / 2; /* in two cuts */
+        tt_quant_decode(bits, a.words, a.scales, a.biases, cols, r, 0, half, y);
+        tt_quant_decode(bits, a.words, a.scales, a.biases, cols, r, half, cols - half, y + half);
         assert_int_equal(tt_sha256_update(decoded, y, cols * sizeof *y, NULL), TT_OK);
     }
     free(y);
@@ -182,7 +199,7 @@ static void scalar_and_vector_agree_on_any_bytes(void **state)
     tt_pool *pool = NULL;
     assert_int_equal(tt_pool_create(4, &pool, NULL), TT_OK);
     for (uint32_t bits = 4; bits <= 8; bits += 4) {
-        coded a = coded_new(bits, ROWS * COLS), b = coded_new(bits, ROWS * COLS);
+        coded a = coded_new(bits, ROWS, COLS), b = coded_new(bits, ROWS, COLS);
         assert_int_equal(
             tt_quant_encode(bits, w, ROWS, COLS, a.words, a.scales, a.biases, pool, NULL), TT_OK);
         assert_int_equal(
@@ -199,9 +216,9 @@ static void scalar_and_vector_agree_on_any_bytes(void **state)
 static tt_status both(uint32_t bits, const float *w, uint64_t rows, uint64_t cols, coded *c,
                       tt_error *err)
 {
-    coded d = coded_new(bits, rows * cols);
+    coded d = coded_new(bits, rows, cols);
     tt_error other = {0};
-    *c = coded_new(bits, rows * cols);
+    *c = coded_new(bits, rows, cols);
     tt_status st = tt_quant_encode(bits, w, rows, cols, c->words, c->scales, c->biases, NULL, err);
     assert_int_equal(tt_quant_encode_ref(bits, w, rows, cols, d.words, d.scales, d.biases, &other),
                      st);
@@ -223,15 +240,43 @@ static void layout_is_least_significant_first(void **state)
     assert_int_equal(c.scales[0], 0x3f80);
     assert_int_equal(c.biases[0], 0);
     for (uint32_t i = 0; i < 8; i++)
-        assert_int_equal(c.words[i], i % 2 == 0 ? 0x76543210u : 0xfedcba98u);
+        assert_int_equal(c.words[i * TT_PANEL], i % 2 == 0 ? 0x76543210u : 0xfedcba98u);
     coded_free(&c);
     for (uint32_t j = 0; j < TT_GROUP; j++)
         w[j] = (float)(j == 63 ? 255 : j) - 3.0f;
     w[0] = -3.0f;
     assert_int_equal(both(8, w, 1, TT_GROUP, &c, NULL), TT_OK);
     assert_int_equal(c.words[0], 0x03020100u);
-    assert_int_equal(c.words[15], 0xff3e3d3cu);
+    assert_int_equal(c.words[15 * TT_PANEL], 0xff3e3d3cu);
     assert_int_equal(c.biases[0], 0xc040);
+    coded_free(&c);
+}
+
+/* Rows side by side, the last panel filled up with zeros; what is not zero there is found. */
+static void matrices_stand_in_panels(void **state)
+{
+    enum { ROWS = 41, COLS = 128 };
+    float w[ROWS * COLS];
+    coded c;
+    for (uint32_t i = 0; i < ROWS * COLS; i++)
+        w[i] = (float)(i % COLS % 16) + (float)(i / COLS); /* scale 1, bias: the row's number */
+    assert_int_equal(both(4, w, ROWS, COLS, &c, NULL), TT_OK);
+    assert_int_equal(c.groups, 64 * 2);
+    for (uint32_t r = 0; r < 64; r++)
+        for (uint32_t k = 0; k < 16; k++) {
+            uint32_t at = (r / 32 * 16 + k) * 32 + r % 32;
+            assert_int_equal(at, tt_quant_place(16, r, k));
+            assert_int_equal(c.words[at], r >= ROWS ? 0 : k % 2 == 0 ? 0x76543210u : 0xfedcba98u);
+            at = (r / 32 * 2 + k % 2) * 32 + r % 32;
+            assert_int_equal(c.scales[at], r >= ROWS ? 0 : 0x3f80);
+            assert_true(tt_bf16_to_f32(c.biases[at]) == (r >= ROWS ? 0 : (float)r));
+        }
+    const uint32_t *last = c.words + 16 * 32;
+    assert_true(tt_quant_filling_is_zero(4, ROWS, 16, last));
+    assert_true(tt_quant_filling_is_zero(2, ROWS, 2, c.scales + 2 * 32));
+    assert_false(tt_quant_filling_is_zero(4, ROWS - 1, 16, last));
+    c.words[(16 + 15) * 32 + 31] = 0x01000000u;
+    assert_false(tt_quant_filling_is_zero(4, ROWS, 16, last));
     coded_free(&c);
 }
 
@@ -257,8 +302,8 @@ static void flat_and_tiny_groups(void **state)
         assert_int_equal(both(bits, w, 1, 3 * TT_GROUP, &c, NULL), TT_OK);
         const uint16_t biases[] = {0x4380, 0, 0};
         for (int g = 0; g < 3; g++) {
-            assert_int_equal(c.scales[g], 0x3f80);
-            assert_int_equal(c.biases[g], biases[g]);
+            assert_int_equal(c.scales[g * TT_PANEL], 0x3f80);
+            assert_int_equal(c.biases[g * TT_PANEL], biases[g]);
         }
         for (uint32_t i = 0; i < c.words_bytes / 4; i++)
             assert_int_equal(c.words[i], 0);
@@ -302,7 +347,7 @@ static void names_the_first_row_whoever_meets_it(void **state)
     enum { ROWS = 8000, COLS = 64 };
     float *w = calloc(ROWS * COLS, sizeof *w);
     tt_pool *pool = NULL;
-    coded c = coded_new(4, ROWS * COLS);
+    coded c = coded_new(4, ROWS, COLS);
     assert_int_equal(tt_pool_create(2, &pool, NULL), TT_OK);
     w[(ROWS / 2 - 1) * COLS] = NAN; /* last of the first half, first of the second */
     w[ROWS / 2 * COLS] = NAN;
@@ -320,8 +365,8 @@ static void names_the_first_row_whoever_meets_it(void **state)
 static void refuses_other_shapes_and_widths(void **state)
 {
     float w[TT_GROUP] = {0};
-    uint32_t words[64];
-    uint16_t s[4], b[4];
+    uint32_t words[16 * TT_PANEL];
+    uint16_t s[TT_PANEL], b[TT_PANEL];
     tt_error err = {0};
     assert_int_equal(tt_quant_encode(6, w, 1, 64, words, s, b, NULL, &err), TT_ERR_INVALID);
     assert_non_null(strstr(err.message, "6 bits"));
@@ -335,6 +380,7 @@ int main(void)
         cmocka_unit_test(shipped_checkpoint_has_the_pinned_codes),
         cmocka_unit_test(scalar_and_vector_agree_on_any_bytes),
         cmocka_unit_test(layout_is_least_significant_first),
+        cmocka_unit_test(matrices_stand_in_panels),
         cmocka_unit_test(ties_go_to_the_even_code),
         cmocka_unit_test(flat_and_tiny_groups),
         cmocka_unit_test(refuses_what_is_not_finite),

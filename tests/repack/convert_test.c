@@ -1,6 +1,6 @@
 /* Proves that converted bytes are the quantizer's bytes of the source rows, for every type, cut and
- * spelling, that quantized input is copied unchanged, and that values that are not finite are
- * refused with tensor and index. */
+ * spelling, that quantized input keeps its codes, scales and biases, and that values that are not
+ * finite are refused with tensor and index. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -37,17 +37,18 @@ static int teardown(void **state)
 static void expect_rows(uint32_t bits, const char *canonical, uint64_t first, uint64_t rows,
                         uint64_t cols, const char *words, const char *scales, const char *biases)
 {
+    const uint64_t n = tt_quant_stored_rows(rows) * cols;
     float *w = malloc(rows * cols * sizeof *w);
-    uint32_t *want_words = malloc(rows * cols * bits / 8);
-    uint16_t *want_scales = malloc(rows * cols / 64 * 2), *want_biases = malloc(rows * cols / 32);
+    uint32_t *want_words = malloc(n * bits / 8);
+    uint16_t *want_scales = malloc(n / 32), *want_biases = malloc(n / 32);
     for (uint64_t i = 0; i < rows * cols; i++)
         w[i] = mini_value(canonical, first * cols + i);
     assert_int_equal(
         tt_quant_encode_ref(bits, w, rows, cols, want_words, want_scales, want_biases, NULL),
         TT_OK);
-    assert_memory_equal(words, want_words, rows * cols * bits / 8);
-    assert_memory_equal(scales, want_scales, rows * cols / 64 * 2);
-    assert_memory_equal(biases, want_biases, rows * cols / 64 * 2);
+    assert_memory_equal(words, want_words, n * bits / 8);
+    assert_memory_equal(scales, want_scales, n / 32);
+    assert_memory_equal(biases, want_biases, n / 32);
     free(w);
     free(want_words);
     free(want_scales);
@@ -135,9 +136,11 @@ static void tensors_of_any_size(void **state)
     snprintf(small, sizeof small, "%s/small", dir);
     snprintf(large, sizeof large, "%s/large", dir);
     tt_repack_options ro = {.input = "models/tales", .output = large, .threads = 2};
+    ro.policy.role_bits[TT_ROLE_MTP_FC] =
+        16; /* has the longest rows: a chunk is at least a panel */
     assert_int_equal(tt_repack_run(&ro, NULL, NULL, &err), TT_OK);
     ro.output = small;
-    ro.chunk_values = 512; /* 16 x 512 bytes are held back; the embeddings have 128 KiB */
+    ro.chunk_values = 8192; /* 12 x 8,192 bytes are held back; the embeddings have 128 KiB */
     assert_int_equal(tt_repack_run(&ro, NULL, NULL, &err), TT_OK);
     assert_true(mini_same(small, large, "model_weights.bin"));
     assert_true(mini_same(small, large, "mtp_weights.bin"));
@@ -146,19 +149,25 @@ static void tensors_of_any_size(void **state)
 
 /* ---- quantized input ---- */
 
-/* The bytes of a tensor of a checkpoint are those at a place of the install. */
-static void same_bytes(const tt_safetensors *st, const char *name, uint64_t begin, uint64_t n,
-                       const char *is)
+/* Rows [row, row + rows) of a tensor of a checkpoint are those at a place of the install, in
+ * panels. */
+static void same_rows(const tt_safetensors *st, const char *name, uint64_t row, uint64_t rows,
+                      const char *is)
 {
     const tt_st_tensor *t = tt_safetensors_find(st, name);
     assert_non_null(t);
-    char *want = malloc(n);
-    assert_int_equal(tt_safetensors_read(st, t, begin, want, n, NULL), TT_OK);
-    assert_memory_equal(is, want, n);
+    uint64_t per_row = t->shape[t->rank - 1];
+    uint32_t unit = tt_st_dtype_bytes(t->dtype);
+    char *want = malloc(rows * per_row * unit), *got = malloc(rows * per_row * unit);
+    assert_int_equal(
+        tt_safetensors_read(st, t, row * per_row * unit, want, rows * per_row * unit, NULL), TT_OK);
+    tt_quant_from_panels(unit, rows, per_row, is, got);
+    assert_memory_equal(got, want, rows * per_row * unit);
     free(want);
+    free(got);
 }
 
-static void quantized_input_is_copied(void **state)
+static void quantized_input_keeps_its_codes(void **state)
 {
     char source[600], path[600];
     tt_error err = {0};
@@ -177,14 +186,15 @@ static void quantized_input_is_copied(void **state)
     char *bytes = mini_slurp(path, TT_WEIGHTS_NAME, &len);
     const tt_index_entry *e = tt_index_find(tt_install_index(in), "layers.1.mlp.gate.weight");
     assert_int_equal(e->dtype, TT_DTYPE_Q8);
-    same_bytes(st, "language_model.model.layers.1.mlp.gate.weight", 0, e->bytes, bytes + e->offset);
+    same_rows(st, "language_model.model.layers.1.mlp.gate.weight", 0, e->shape[0],
+              bytes + e->offset);
     e = tt_index_find(tt_install_index(in), "embed_tokens.weight");
     assert_int_equal(e->dtype, TT_DTYPE_Q4);
-    same_bytes(st, "language_model.model.embed_tokens.weight", 0, e->bytes, bytes + e->offset);
-    same_bytes(st, "language_model.model.embed_tokens.scales", 0, e->scales_bytes,
-               bytes + e->scales_offset);
-    same_bytes(st, "language_model.model.embed_tokens.biases", 0, e->biases_bytes,
-               bytes + e->biases_offset);
+    same_rows(st, "language_model.model.embed_tokens.weight", 0, e->shape[0], bytes + e->offset);
+    same_rows(st, "language_model.model.embed_tokens.scales", 0, e->shape[0],
+              bytes + e->scales_offset);
+    same_rows(st, "language_model.model.embed_tokens.biases", 0, e->shape[0],
+              bytes + e->biases_offset);
     free(bytes);
     bytes = mini_slurp(path, "packed_experts/layer_05.bin", &len);
     const tt_expert_layout *l = tt_install_expert_layout(in);
@@ -192,9 +202,9 @@ static void quantized_input_is_copied(void **state)
     const char *const stem = "language_model.model.layers.5.mlp.switch_mlp.down_proj";
     char name[128];
     snprintf(name, sizeof name, "%s.weight", stem);
-    same_bytes(st, name, 7 * l->down.words_bytes, l->down.words_bytes, p + l->down.words_offset);
+    same_rows(st, name, 7 * l->down.rows, l->down.rows, p + l->down.words_offset);
     snprintf(name, sizeof name, "%s.biases", stem);
-    same_bytes(st, name, 7 * l->down.biases_bytes, l->down.biases_bytes, p + l->down.biases_offset);
+    same_rows(st, name, 7 * l->down.rows, l->down.rows, p + l->down.biases_offset);
     free(bytes);
     tt_safetensors_close(&st);
     tt_install_close(&in);
@@ -262,7 +272,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(every_type_becomes_the_quantizers_bytes, setup, teardown),
         cmocka_unit_test_setup_teardown(tensors_of_any_size, setup, teardown),
-        cmocka_unit_test_setup_teardown(quantized_input_is_copied, setup, teardown),
+        cmocka_unit_test_setup_teardown(quantized_input_keeps_its_codes, setup, teardown),
         cmocka_unit_test_setup_teardown(values_that_are_not_finite_are_refused, setup, teardown),
         cmocka_unit_test_setup_teardown(rows_longer_than_the_buffers_are_refused, setup, teardown),
     };

@@ -1002,7 +1002,7 @@ static void fp8(void **state)
             checkpoint(&o);
             ro.input = source;
             ro.output = local;
-            ro.chunk_values = k == 1 ? 192 : 0;
+            ro.chunk_values = k == 1 ? 192 * 32 : 0;
             must(tt_repack_run(&ro, NULL, NULL, &err));
             same_payload(from, local);
             serve(source);

@@ -89,7 +89,7 @@ static void threads_and_chunks_do_not_change_a_byte(void **state)
     o.mtp = true;
     mini_install(dir, "first", &o, 4, first);
     in_dir(source, "source-first");
-    const uint64_t chunks[] = {128, 64 * 7, 4096};
+    const uint64_t chunks[] = {4096, 64 * 7 * 32, 65536}; /* at least a panel */
     for (unsigned k = 0; k < 3; k++) {
         char name[32];
         tt_error err = {0};

@@ -234,9 +234,10 @@ static void the_second_reader_agrees(void **state)
     const tt_index_entry *e = tt_index_find(tt_install_index(in), "lm_head.weight");
     assert_int_equal(n, 4 * MINI_VOCAB * MINI_HIDDEN);
     for (uint64_t r = 0; r < MINI_VOCAB; r++) {
-        tt_quant_decode_row(8, (uint32_t *)(void *)(bytes + e->offset) + r * MINI_HIDDEN / 4,
-                            (uint16_t *)(void *)(bytes + e->scales_offset) + r,
-                            (uint16_t *)(void *)(bytes + e->biases_offset) + r, MINI_HIDDEN, row);
+        tt_quant_decode(8, (uint32_t *)(void *)(bytes + e->offset),
+                        (uint16_t *)(void *)(bytes + e->scales_offset),
+                        (uint16_t *)(void *)(bytes + e->biases_offset), MINI_HIDDEN, r, 0,
+                        MINI_HIDDEN, row);
         assert_memory_equal(row, values + r * MINI_HIDDEN, sizeof row);
     }
     free(values);

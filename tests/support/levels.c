@@ -1,5 +1,4 @@
 #include "support/levels.h"
-
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -8,6 +7,8 @@
 #include <string.h>
 
 #include <cmocka.h>
+
+#include "format/quant.h"
 
 const tt_backend_limits tt_test_limits = {
     .head_dim = 256,
@@ -76,6 +77,15 @@ void tt_dot_matmul(float *y, size_t ldy, const float *x, size_t ldx, const tt_ma
     free(xq);
 }
 
+/* Rows turned into panels of their own; frees the rows. */
+static void *into_panels(uint32_t unit, uint32_t rows, size_t per_row, void *from)
+{
+    void *to = malloc(tt_quant_stored_rows(rows) * per_row * unit);
+    tt_quant_to_panels(unit, rows, per_row, from, to);
+    free(from);
+    return to;
+}
+
 tt_mat tt_mat_random(tt_rng *r, tt_dtype dtype, uint32_t rows, uint32_t cols, float scale)
 {
     tt_mat m = {.dtype = dtype, .rows = rows, .cols = cols};
@@ -93,7 +103,9 @@ tt_mat tt_mat_random(tt_rng *r, tt_dtype dtype, uint32_t rows, uint32_t cols, fl
             s[i] = tt_f32_to_bf16(flip ? -step : step);
             b[i] = tt_f32_to_bf16((flip ? .5f : -.5f) * step * levels);
         }
-        m.words = w, m.scales = s, m.biases = b;
+        m.words = into_panels(4, rows, words / rows, w);
+        m.scales = into_panels(2, rows, groups / rows, s);
+        m.biases = into_panels(2, rows, groups / rows, b);
     } else if (dtype == TT_DTYPE_F32) {
         float *w = malloc(n * sizeof *w);
         tt_rng_fill(r, w, n, scale);

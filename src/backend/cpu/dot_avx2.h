@@ -15,9 +15,16 @@
 #include "backend/cpu/vec_avx2.h"
 
 /* Rows of x of a tile: two sums each, two weights and what is spread fill 16 registers. */
-#define DOT_TILE 6
-/* Rows of x that are multiplied straight from the stream. */
+#define DOT_TILE  6
+#define DOT_TILE2 3
+/* Rows of x that are multiplied straight from the stream, and up to which two streams are read side
+ * by side. */
 #define DOT_STREAM 2
+#define DOT_PAIR   1
+/* Queries of a tile of attention. */
+#define DOT_QUERIES 4
+/* Bytes that a stream is asked for ahead. */
+#define DOT_AHEAD 4096
 
 typedef __m256i vi;
 
@@ -85,26 +92,11 @@ V_INLINE vi i_dot(vi acc, vi u, vi s)
     __asm__("%{vex%} vpdpbusd %2, %1, %0" : "+x"(acc) : "x"(u), "x"(s));
     return acc;
 }
-V_INLINE vi i_dot_spread(vi acc, vi u, const int32_t *s)
-{
-    return i_dot(acc, u, i_spread(s));
-}
-
 /* The same, done even when nobody wants it. */
 V_INLINE vi i_dot_always(vi acc, vi u, vi s)
 {
     __asm__ volatile("%{vex%} vpdpbusd %2, %1, %0" : "+x"(acc) : "x"(u), "x"(s));
     return acc;
-}
-
-/* bf16 pairs as f32: the lower and the upper one of every lane */
-V_INLINE vf i_bf16_low(vi a)
-{
-    return _mm256_castsi256_ps(_mm256_slli_epi32(a, 16));
-}
-V_INLINE vf i_bf16_high(vi a)
-{
-    return _mm256_castsi256_ps(_mm256_and_si256(a, _mm256_set1_epi32((int)0xffff0000u)));
 }
 
 /* Pairs of IEEE halves as f32, likewise */

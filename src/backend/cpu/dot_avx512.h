@@ -15,10 +15,18 @@
 
 #include "backend/cpu/vec_avx512.h"
 
-/* Rows of x of a tile: two sums each, two weights and what is spread fill 32 registers. */
-#define DOT_TILE 12
-/* Rows of x that are multiplied straight from the stream. */
+/* Rows of x of a tile: two sums each in whole numbers and two in f32, two weights and what is
+ * spread fill 32 registers. Of two planes: four sums in whole numbers. */
+#define DOT_TILE  6
+#define DOT_TILE2 4
+/* Rows of x that are multiplied straight from the stream, and up to which two streams are read side
+ * by side. */
 #define DOT_STREAM 4
+#define DOT_PAIR   2
+/* Queries of a tile of attention. */
+#define DOT_QUERIES 8
+/* Bytes that a stream is asked for ahead. */
+#define DOT_AHEAD 4096
 
 typedef __m512i vi;
 
@@ -78,27 +86,11 @@ V_INLINE vi i_dot(vi acc, vi u, vi s)
     __asm__("vpdpbusd %2, %1, %0" : "+v"(acc) : "v"(u), "v"(s));
     return acc;
 }
-V_INLINE vi i_dot_spread(vi acc, vi u, const int32_t *s)
-{
-    __asm__("vpdpbusd %2%{1to16%}, %1, %0" : "+v"(acc) : "v"(u), "m"(*s));
-    return acc;
-}
-
 /* The same, done even when nobody wants it. */
 V_INLINE vi i_dot_always(vi acc, vi u, vi s)
 {
     __asm__ volatile("vpdpbusd %2, %1, %0" : "+v"(acc) : "v"(u), "v"(s));
     return acc;
-}
-
-/* bf16 pairs as f32: the lower and the upper one of every lane */
-V_INLINE vf i_bf16_low(vi a)
-{
-    return _mm512_castsi512_ps(_mm512_slli_epi32(a, 16));
-}
-V_INLINE vf i_bf16_high(vi a)
-{
-    return _mm512_castsi512_ps(_mm512_and_si512(a, _mm512_set1_epi32((int)0xffff0000u)));
 }
 
 /* Pairs of IEEE halves as f32, likewise */

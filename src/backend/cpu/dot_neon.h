@@ -18,9 +18,16 @@
 #include "backend/cpu/vec_neon.h"
 
 /* Rows of x of a tile: two sums each, two weights and four of x fill 32 registers. */
-#define DOT_TILE 12
-/* Rows of x that are multiplied straight from the stream. */
+#define DOT_TILE  12
+#define DOT_TILE2 6
+/* Rows of x that are multiplied straight from the stream, and up to which two streams are read side
+ * by side. */
 #define DOT_STREAM 4
+#define DOT_PAIR   2
+/* Queries of a tile of attention. */
+#define DOT_QUERIES 8
+/* Bytes that a stream is asked for ahead. */
+#define DOT_AHEAD 4096
 /* vec_dot.inc: law 2 holds, and a tile's words are multiplied here. */
 #define DOT_SIGNED
 
@@ -89,11 +96,6 @@ V_INLINE vi i_dot(vi acc, vi w, vi s)
 {
     return vdotq_s32(acc, vreinterpretq_s8_s32(w), vreinterpretq_s8_s32(s));
 }
-V_INLINE vi i_dot_spread(vi acc, vi w, const int32_t *s)
-{
-    return i_dot(acc, w, i_spread(s));
-}
-
 /* The same, done even when nobody wants it. */
 V_INLINE vi i_dot_always(vi acc, vi w, vi s)
 {
@@ -186,16 +188,6 @@ V_INLINE void i_tile_words(vi d[][2], const int32_t *w, const int32_t *x, int N)
             d[n][0] = i_dot(d[n][0], a, s), d[n][1] = i_dot(d[n][1], b, s);
         }
     }
-}
-
-/* bf16 pairs as f32: the lower and the upper one of every lane */
-V_INLINE vf i_bf16_low(vi a)
-{
-    return vreinterpretq_f32_s32(vshlq_n_s32(a, 16));
-}
-V_INLINE vf i_bf16_high(vi a)
-{
-    return vreinterpretq_f32_s32(vandq_s32(a, vdupq_n_s32((int)0xffff0000u)));
 }
 
 /* Pairs of IEEE halves as f32, likewise */

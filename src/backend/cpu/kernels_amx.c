@@ -13,8 +13,11 @@
 
 #include "backend/cpu/dot_avx512.h"
 #include "backend/kernels.h"
+#include "format/quant.h"
 
 #include "backend/cpu/vec_math.inc"
+
+#include "backend/cpu/vec_panel.inc"
 
 enum {
     TR = 16,           /* rows of a tile, of W and of x */
@@ -50,28 +53,31 @@ static void configure(uint32_t n0, uint32_t n1)
 
 /* ---- a panel of W ---- */
 
-/* Rows [r, r1) of W, the last one again where there are fewer than 16, into one half of a panel. */
-static void decode_half(uint32_t *panel, uint32_t half, const tt_mat *W, uint32_t r, uint32_t r1,
-                        uint32_t g0, uint32_t g1)
+/* TR rows of W from r on into one half of a panel: what stands side by side in W goes row by row.
+ */
+static void decode_half(uint32_t *panel, uint32_t half, const tt_mat *W, uint32_t r, uint32_t g0,
+                        uint32_t g1)
 {
-    const size_t groups = W->cols / TT_GROUP;
-    const __m256i low = _mm256_set1_epi8(15);
-    for (uint32_t i = 0; i < TR; i++) {
-        size_t row = r + i < r1 ? r + i : r1 - 1, at = row * groups + g0;
-        uint32_t *to = panel + half * 256 + i * 16;
-        float *meta = (float *)panel + GROUP_META + half * TR + i;
-        for (uint32_t g = g0; g < g1; g++, at++, to += GROUP_WORDS, meta += GROUP_WORDS) {
-            if (W->dtype == TT_DTYPE_Q4) {
-                __m256i c = _mm256_loadu_si256((const __m256i *)W->words + at);
-                _mm256_storeu_si256((__m256i *)to, _mm256_and_si256(c, low));
-                _mm256_storeu_si256((__m256i *)(to + 8),
-                                    _mm256_and_si256(_mm256_srli_epi16(c, 4), low));
+    const int bits = W->dtype == TT_DTYPE_Q4 ? 4 : 8;
+    const panel_view z = view_rows(W, r, bits);
+    for (size_t g = g0; g < g1; g++, panel += GROUP_WORDS) {
+        vi w[TR];
+        V_UNROLL
+        for (int j = 0; j < TR; j++) {
+            if (bits == 8) {
+                w[j] = i_load(z.words + (g * 16 + j) * TT_PANEL);
             } else {
-                i_store(to, i_load((const char *)W->words + at * TT_GROUP));
+                vi pair = i_load(z.words + (g * 8 + j % 8) * TT_PANEL);
+                w[j] = j < 8 ? i_low4(pair) : i_high4(pair);
             }
-            meta[0] = tt_bf16_to_f32(W->scales[at]);
-            meta[PANEL_ROWS] = tt_bf16_to_f32(W->biases[at]);
         }
+        i_exchange(w);
+        V_UNROLL
+        for (int i = 0; i < TR; i++)
+            i_store(panel + half * 256 + i * 16, w[i]);
+        float *to = (float *)panel + GROUP_META + half * TR;
+        v_store(to, v_load_bf16(z.scales + g * TT_PANEL));
+        v_store(to + PANEL_ROWS, v_load_bf16(z.biases + g * TT_PANEL));
     }
 }
 
@@ -169,9 +175,8 @@ static void panel_dot(float *y, size_t ldy, const int32_t *xq, const tt_mat *W, 
     float *sums = (float *)((char *)scratch + TT_DOT_PANEL);
     for (uint32_t g0 = 0; g0 < groups; g0 += TT_DOT_GROUPS) {
         uint32_t g1 = groups - g0 < TT_DOT_GROUPS ? groups : g0 + TT_DOT_GROUPS;
-        decode_half(panel, 0, W, r, r + rows, g0, g1);
-        decode_half(panel, 1, up != NULL ? up : W, up != NULL || rows <= TR ? r : r + TR, r + rows,
-                    g0, g1);
+        decode_half(panel, 0, W, r, g0, g1);
+        decode_half(panel, 1, up != NULL ? up : W, up != NULL ? r : r + TR, g0, g1);
         for (uint32_t t = 0; t < T; t += 2 * TR) {
             uint32_t n0 = T - t < TR ? T - t : TR, n1 = T - t - n0 < TR ? T - t - n0 : TR;
             const int32_t *x0 = xq + ((size_t)t * groups + (size_t)g0 * n0) * 18;

@@ -143,6 +143,12 @@ V_INLINE float v_f16(uint16_t h)
 {
     return _mm_cvtss_f32(_mm_cvtph_ps(_mm_cvtsi32_si128(h)));
 }
+/* `bits` bits of every word from `shift` on, as f32 */
+V_INLINE vf v_code(const uint32_t *words, int shift, int bits)
+{
+    __m256i w = _mm256_srli_epi32(_mm256_loadu_si256((const __m256i *)(const void *)words), shift);
+    return _mm256_cvtepi32_ps(_mm256_and_si256(w, _mm256_set1_epi32((1 << bits) - 1)));
+}
 
 /* Eight codes as f32. */
 V_INLINE vf v_load_u8(const uint8_t *p)
@@ -173,62 +179,6 @@ V_INLINE vf v_load_q4(const uint8_t *p)
                                   _mm256_setr_epi32(0, 4, 8, 12, 16, 20, 24, 28));
     return _mm256_cvtepi32_ps(_mm256_and_si256(n, _mm256_set1_epi32(15)));
 }
-V_INLINE vf v_q4_order(vf a)
-{
-    return a;
-}
-V_INLINE vf v_q4_natural(vf a)
-{
-    return a;
-}
-
-typedef struct v_q4_table {
-    vf scale, bias;
-} v_q4_table;
-V_INLINE v_q4_table v_q4_make(vf scale, vf bias)
-{
-    return (v_q4_table){scale, bias};
-}
-V_INLINE vf v_q4_weights(const uint8_t *p, v_q4_table table)
-{
-    return v_fma(v_load_q4(p), table.scale, table.bias);
-}
-
-/* acc + the products of one group of a row with 64 values of x. The sixteen registers do not hold
- * eight vectors of x beside the rest: x stays in memory, and the barrier keeps the compiler from
- * carrying it from row to row on the stack. */
-typedef const float *v_q4_xs;
-V_INLINE v_q4_xs v_q4_x(const float *x)
-{
-    return x;
-}
-V_INLINE vf v_q4_dot(vf acc, const uint8_t *p, v_q4_table table, v_q4_xs x)
-{
-    V_UNROLL
-    for (int j = 0; j < 8; j++)
-        acc = v_fma(v_q4_weights(p + 4 * j, table), v_load(x + 8 * j), acc);
-    __asm__ volatile("" ::: "memory");
-    return acc;
-}
-V_INLINE vf v_q8_dot(vf acc, const uint8_t *p, vf scale, vf bias, const float *x)
-{
-    V_UNROLL
-    for (int j = 0; j < 64; j += VL)
-        acc = v_fma(v_fma(v_load_u8(p + j), scale, bias), v_load(x + j), acc);
-    __asm__ volatile("" ::: "memory");
-    return acc;
-}
-
-/* One bf16 for all lanes: the even or the odd one of two neighbours, read as one word. */
-V_INLINE vf v_bf16_of_two(const uint16_t *two, int odd)
-{
-    uint32_t word;
-    __builtin_memcpy(&word, two, 4);
-    __m256i both = _mm256_set1_epi32((int)word);
-    return _mm256_castsi256_ps(odd ? _mm256_and_si256(both, _mm256_set1_epi32((int)0xffff0000u))
-                                   : _mm256_slli_epi32(both, 16));
-}
-
 /* Sum of the lanes: in each half (0 + 2) + (1 + 3), then the halves. */
 V_INLINE float v_sum(vf a)
 {

@@ -131,6 +131,12 @@ V_INLINE float v_f16(uint16_t h)
 {
     return _mm_cvtss_f32(_mm_cvtph_ps(_mm_cvtsi32_si128(h)));
 }
+/* `bits` bits of every word from `shift` on, as f32 */
+V_INLINE vf v_code(const uint32_t *words, int shift, int bits)
+{
+    __m512i w = _mm512_srli_epi32(_mm512_loadu_si512(words), (unsigned)shift);
+    return _mm512_cvtepi32_ps(_mm512_and_si512(w, _mm512_set1_epi32((1 << bits) - 1)));
+}
 
 /* Sixteen codes as f32. */
 V_INLINE vf v_load_u8(const uint8_t *p)
@@ -153,77 +159,17 @@ V_INLINE __m512i v_q4_lanes(const uint8_t *p)
         _mm512_setr_epi32(0, 0, 4, 4, 8, 8, 12, 12, 16, 16, 20, 20, 24, 24, 28, 28);
     return _mm512_srlv_epi32(_mm512_set1_epi64((long long)words), shift);
 }
-V_INLINE vf v_codes(void)
+V_INLINE vf v_load_q4(const uint8_t *p) /* codes as f32, natural order */
 {
-    return _mm512_setr_ps(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+    const vf codes = _mm512_setr_ps(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+    const __m512i at = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 1, 3, 5, 7, 9, 11, 13, 15);
+    return _mm512_permutexvar_ps(at, _mm512_permutexvar_ps(v_q4_lanes(p), codes));
 }
 /* Keeps a value in a register: otherwise it may be loaded again for every use. */
 V_INLINE vf v_keep(vf a)
 {
     __asm__("" : "+v"(a));
     return a;
-}
-
-/* Natural order into the order of v_q4_lanes, and back. */
-V_INLINE vf v_q4_order(vf a)
-{
-    const __m512i at = _mm512_setr_epi32(0, 8, 1, 9, 2, 10, 3, 11, 4, 12, 5, 13, 6, 14, 7, 15);
-    return _mm512_permutexvar_ps(at, a);
-}
-V_INLINE vf v_q4_natural(vf a)
-{
-    const __m512i at = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 1, 3, 5, 7, 9, 11, 13, 15);
-    return _mm512_permutexvar_ps(at, a);
-}
-
-/* What turns the codes of a group into weights: all sixteen of them, for a permutation to pick
- * from. */
-typedef vf v_q4_table;
-V_INLINE v_q4_table v_q4_make(vf scale, vf bias)
-{
-    return v_fma(v_codes(), scale, bias);
-}
-V_INLINE vf v_q4_weights(const uint8_t *p, v_q4_table table)
-{
-    return _mm512_permutexvar_ps(v_q4_lanes(p), table);
-}
-V_INLINE vf v_load_q4(const uint8_t *p) /* codes as f32, natural order */
-{
-    return v_q4_natural(v_q4_weights(p, v_codes()));
-}
-
-/* acc + the products of one group of a row with 64 values of x, which v_q4_x has put in order. */
-typedef struct v_q4_xs {
-    vf v[4];
-} v_q4_xs;
-V_INLINE v_q4_xs v_q4_x(const float *x)
-{
-    return (v_q4_xs){{v_q4_order(v_load(x)), v_q4_order(v_load(x + 16)), v_q4_order(v_load(x + 32)),
-                      v_q4_order(v_load(x + 48))}};
-}
-V_INLINE vf v_q4_dot(vf acc, const uint8_t *p, v_q4_table table, v_q4_xs x)
-{
-    V_UNROLL
-    for (int j = 0; j < 4; j++)
-        acc = v_fma(v_q4_weights(p + 8 * j, table), x.v[j], acc);
-    return acc;
-}
-V_INLINE vf v_q8_dot(vf acc, const uint8_t *p, vf scale, vf bias, const float *x)
-{
-    V_UNROLL
-    for (int j = 0; j < 64; j += VL)
-        acc = v_fma(v_fma(v_load_u8(p + j), scale, bias), v_load(x + j), acc);
-    return acc;
-}
-
-/* One bf16 for all lanes: the even or the odd one of two neighbours, read as one word. */
-V_INLINE vf v_bf16_of_two(const uint16_t *two, int odd)
-{
-    uint32_t word;
-    __builtin_memcpy(&word, two, 4);
-    __m512i both = _mm512_set1_epi32((int)word);
-    return _mm512_castsi512_ps(odd ? _mm512_and_si512(both, _mm512_set1_epi32((int)0xffff0000u))
-                                   : _mm512_slli_epi32(both, 16));
 }
 
 /* Sum of the lanes: in each quarter (0 + 2) + (1 + 3), then the quarters (0 + 1) + (2 + 3). */

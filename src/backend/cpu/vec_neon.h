@@ -167,6 +167,12 @@ V_INLINE vf v_codes_(uint32_t word)
     uint16x8_t wide = vmovl_u8(vcreate_u8(word));
     return vcvtq_f32_u32(vmovl_u16(vget_low_u16(wide)));
 }
+/* `bits` bits of every word from `shift` on, as f32 */
+V_INLINE vf v_code(const uint32_t *words, int shift, int bits)
+{
+    uint32x4_t w = vshlq_u32(vld1q_u32(words), vdupq_n_s32(-shift));
+    return vcvtq_f32_u32(vandq_u32(w, vdupq_n_u32((1u << bits) - 1)));
+}
 V_INLINE vf v_load_u8(const uint8_t *p)
 {
     uint32_t word;
@@ -189,16 +195,6 @@ V_INLINE vf v_keep(vf a)
     return a;
 }
 
-/* Sixteen codes, as bytes, in four vectors of f32. */
-V_INLINE void v_codes16_(vf out[4], uint8x16_t codes)
-{
-    uint16x8_t a = vmovl_u8(vget_low_u8(codes)), b = vmovl_high_u8(codes);
-    out[0] = vcvtq_f32_u32(vmovl_u16(vget_low_u16(a)));
-    out[1] = vcvtq_f32_u32(vmovl_high_u16(a));
-    out[2] = vcvtq_f32_u32(vmovl_u16(vget_low_u16(b)));
-    out[3] = vcvtq_f32_u32(vmovl_high_u16(b));
-}
-
 /* Four 4-bit codes, two bytes, in natural order. */
 V_INLINE vf v_load_q4(const uint8_t *p)
 {
@@ -208,75 +204,6 @@ V_INLINE vf v_load_q4(const uint8_t *p)
     uint32x4_t n = vshlq_u32(vdupq_n_u32(half), vld1q_s32(down));
     return vcvtq_f32_u32(vandq_u32(n, vdupq_n_u32(15)));
 }
-V_INLINE vf v_q4_order(vf a)
-{
-    return a;
-}
-V_INLINE vf v_q4_natural(vf a)
-{
-    return a;
-}
-
-typedef struct v_q4_table {
-    vf scale, bias;
-} v_q4_table;
-V_INLINE v_q4_table v_q4_make(vf scale, vf bias)
-{
-    return (v_q4_table){scale, bias};
-}
-V_INLINE vf v_q4_weights(const uint8_t *p, v_q4_table table)
-{
-    return v_fma(v_load_q4(p), table.scale, table.bias);
-}
-
-/* acc + the products of sixteen weights, as codes, with as many values of x. */
-V_INLINE vf v_dot16_(vf acc, uint8x16_t codes, vf scale, vf bias, const float *x)
-{
-    vf w[4];
-    v_codes16_(w, codes);
-    V_UNROLL
-    for (int j = 0; j < 4; j++)
-        acc = v_fma(v_fma(w[j], scale, bias), v_load(x + j * VL), acc);
-    return acc;
-}
-
-/* acc + the products of one group of a row with 64 values of x. The registers do not hold sixteen
- * vectors of x beside the rest: x stays in memory, and the barrier keeps the compiler from carrying
- * it from row to row on the stack. */
-typedef const float *v_q4_xs;
-V_INLINE v_q4_xs v_q4_x(const float *x)
-{
-    return x;
-}
-V_INLINE vf v_q4_dot(vf acc, const uint8_t *p, v_q4_table table, v_q4_xs x)
-{
-    V_UNROLL
-    for (int j = 0; j < 2; j++) {
-        uint8x16_t two = vld1q_u8(p + 16 * j);
-        uint8x16_t even = vandq_u8(two, vdupq_n_u8(15)), odd = vshrq_n_u8(two, 4);
-        acc = v_dot16_(acc, vzip1q_u8(even, odd), table.scale, table.bias, x + 32 * j);
-        acc = v_dot16_(acc, vzip2q_u8(even, odd), table.scale, table.bias, x + 32 * j + 16);
-    }
-    __asm__ volatile("" ::: "memory");
-    return acc;
-}
-V_INLINE vf v_q8_dot(vf acc, const uint8_t *p, vf scale, vf bias, const float *x)
-{
-    V_UNROLL
-    for (int j = 0; j < 64; j += 16)
-        acc = v_dot16_(acc, vld1q_u8(p + j), scale, bias, x + j);
-    __asm__ volatile("" ::: "memory");
-    return acc;
-}
-
-/* One bf16 for all lanes: the even or the odd one of two neighbours, read as one word. */
-V_INLINE vf v_bf16_of_two(const uint16_t *two, int odd)
-{
-    uint32_t word;
-    __builtin_memcpy(&word, two, 4);
-    return vreinterpretq_f32_u32(vdupq_n_u32(odd ? word & 0xffff0000u : word << 16));
-}
-
 /* Sum of the lanes: (0 + 1) + (2 + 3). */
 V_INLINE float v_sum(vf a)
 {

@@ -1,6 +1,7 @@
 /* Affine weights times activations in whole numbers, by definition: what the integer-dot levels
  * give, byte for byte. The reference level itself multiplies by f32 activations (ref_linear.c). */
 #include "backend/ref/ref_math.h"
+#include "format/quant.h"
 
 enum { WORDS = TT_GROUP / 4 };
 
@@ -54,10 +55,11 @@ void tt_ref_quantize(int32_t *xq, const float *x, uint32_t cols, tt_dtype weight
     }
 }
 
-static int32_t code_of(const tt_mat *W, size_t at)
+static int32_t code_of(const tt_mat *W, uint32_t row, size_t col)
 {
-    const uint8_t *p = W->words; /* least significant first: a byte holds the even value below */
-    return W->dtype == TT_DTYPE_Q8 ? p[at] : p[at / 2] >> (at % 2 * 4) & 15;
+    const uint32_t bits = W->dtype == TT_DTYPE_Q8 ? 8 : 4, per = 32 / bits;
+    uint32_t word = ((const uint32_t *)W->words)[tt_quant_place(W->cols / per, row, col / per)];
+    return (int32_t)(word >> (col % per * bits) & ((1u << bits) - 1));
 }
 
 /* Number i (0..63, in the order of the words) of a group of x. */
@@ -72,12 +74,12 @@ float tt_ref_dot(const int32_t *xq, const tt_mat *W, uint32_t row, uint32_t plan
     float y = 0;
     size_t groups = W->cols / TT_GROUP;
     for (size_t g = 0; g < groups; g++, xq += WORDS * planes + 2) {
-        size_t at = row * groups + g;
+        size_t at = tt_quant_place(groups, row, g);
         float pair[2];
         int32_t dot = 0;
         memcpy(pair, xq + WORDS * planes, sizeof pair);
         for (uint32_t i = 0; i < TT_GROUP; i++)
-            dot += number_of(xq, i, planes) * code_of(W, at * TT_GROUP + column(i, W->dtype));
+            dot += number_of(xq, i, planes) * code_of(W, row, g * TT_GROUP + column(i, W->dtype));
         y = fmaf((float)dot, tt_bf16_to_f32(W->scales[at]) * pair[0], y);
         y = fmaf(tt_bf16_to_f32(W->biases[at]), pair[1], y);
     }

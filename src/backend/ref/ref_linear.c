@@ -1,22 +1,8 @@
 /* Weights times activations, by definition: sums in double, columns ascending. */
 #include "backend/ref/ref_math.h"
+#include "format/quant.h"
 
 #define TILE 16u /* rows of x that share one decoding of the weights */
-
-static void affine_weights(float *out, const tt_mat *W, uint32_t r, uint32_t c0, uint32_t n)
-{
-    uint32_t bits = W->dtype == TT_DTYPE_Q4 ? 4 : 8, per_word = 32 / bits;
-    size_t words_per_row = W->cols / per_word, groups_per_row = W->cols / TT_GROUP;
-    const uint32_t *words = (const uint32_t *)W->words + r * words_per_row;
-    const uint16_t *scales = W->scales + r * groups_per_row;
-    const uint16_t *biases = W->biases + r * groups_per_row;
-    for (uint32_t j = 0; j < n; j++) {
-        uint32_t col = c0 + j;
-        uint32_t code = words[col / per_word] >> (col % per_word * bits) & ((1u << bits) - 1);
-        out[j] = tt_bf16_to_f32(scales[col / TT_GROUP]) * (float)code +
-                 tt_bf16_to_f32(biases[col / TT_GROUP]);
-    }
-}
 
 void tt_ref_weights(float *out, const tt_mat *W, uint32_t r, uint32_t c0, uint32_t n)
 {
@@ -34,7 +20,8 @@ void tt_ref_weights(float *out, const tt_mat *W, uint32_t r, uint32_t c0, uint32
             out[j] = tt_bf16_to_f32(((const uint16_t *)W->words)[at + j]);
         break;
     default:
-        affine_weights(out, W, r, c0, n);
+        tt_quant_decode(W->dtype == TT_DTYPE_Q4 ? 4 : 8, W->words, W->scales, W->biases, W->cols, r,
+                        c0, n, out);
     }
 }
 
