@@ -324,7 +324,7 @@ static void the_log_names_fields_and_no_text(void **state)
     free(a);
     char *log = log_text();
     expect(log, "adjusted=\"reasoning_effort max_tokens\"");
-    expect(log, "ignored=\"metadata user others tools\"");
+    expect(log, "ignored=\"user metadata others tools\"");
     expect_not(log, "SECRET");
     free(log);
 }
