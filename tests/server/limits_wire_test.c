@@ -280,13 +280,13 @@ static void requests_behind_one_in_work(void **state)
 {
     (void)state;
     char one[8192];
-    size_t sent = 0, n, whole;
+    size_t sent = 0, n;
     int fd = dial_local(), stuck = 0;
     post(fd, CHAT, "{" MODEL ",\"messages\":[{\"role\":\"user\",\"content\":\"gate\"}]}");
     scripted_engine_await(w.engine, 1, 0);
     n = (size_t)snprintf(one, sizeof one,
                          "GET /health HTTP/1.1\r\nHost: localhost\r\na: %04000d\r\n\r\n", 0);
-    for (whole = 0; stuck < 20 && sent < AHEAD;) {
+    while (stuck < 20 && sent < AHEAD) {
         ssize_t k = send(fd, one + sent % n, n - sent % n, MSG_NOSIGNAL | MSG_DONTWAIT);
         assert_true(k > 0 || errno == EAGAIN);
         sent += k > 0 ? (size_t)k : 0;
@@ -297,7 +297,7 @@ static void requests_behind_one_in_work(void **state)
     assert_in_range(sent, TT_PIPELINED_AHEAD, AHEAD / 2);
     scripted_engine_open_gate(w.engine);
     expect_answer(fd, "\"content\":\"by\"");
-    for (whole = sent / n; whole > 0; whole--)
+    for (size_t whole = sent / n; whole > 0; whole--)
         expect_answer(fd, "{\"status\":\"ok\"}");
     if (sent % n > 0) {
         put(fd, one + sent % n);
