@@ -76,13 +76,35 @@ static double chance(float logprob)
     return isfinite(logprob) ? (double)logprob : -9999.0;
 }
 
-/* Completions' own form: four lists. */
-static void write_lists(tt_buf *b, const tt_token_report *r, size_t n, size_t offset)
+/* Half a character has no text of its own, and several would have the same. */
+static void write_token(tt_buf *b, const tt_token_chance *c)
+{
+    if (tt_reply_is_text(c->text, c->len)) {
+        tt_reply_write_text(b, c->text, c->len);
+        return;
+    }
+    tt_buf_puts(b, "\"bytes:");
+    for (size_t i = 0; i < c->len; i++)
+        tt_buf_printf(b, "\\\\x%02x", (unsigned char)c->text[i]);
+    tt_buf_putc(b, '"');
+}
+
+/* Characters that begin in the token. */
+static size_t characters(const tt_token_chance *c)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < c->len; i++)
+        n += ((unsigned char)c->text[i] & 0xc0) != 0x80;
+    return n;
+}
+
+/* Completions' own form: four lists. *offset is that of the first token, and then of the next. */
+static void write_lists(tt_buf *b, const tt_token_report *r, size_t n, size_t *offset)
 {
     tt_buf_puts(b, "{\"tokens\":[");
     for (size_t i = 0; i < n; i++) {
         tt_buf_puts(b, i > 0 ? "," : "");
-        tt_reply_write_text(b, r[i].token.text, r[i].token.len);
+        write_token(b, &r[i].token);
     }
     tt_buf_puts(b, "],\"token_logprobs\":[");
     for (size_t i = 0; i < n; i++)
@@ -92,15 +114,15 @@ static void write_lists(tt_buf *b, const tt_token_report *r, size_t n, size_t of
         tt_buf_puts(b, i > 0 ? ",{" : "{");
         for (uint32_t k = 0; k < r[i].n_top; k++) {
             tt_buf_puts(b, k > 0 ? "," : "");
-            tt_reply_write_text(b, r[i].top[k].text, r[i].top[k].len);
+            write_token(b, &r[i].top[k]);
             tt_buf_printf(b, ":%.7g", chance(r[i].top[k].logprob));
         }
         tt_buf_puts(b, "}");
     }
     tt_buf_puts(b, "],\"text_offset\":[");
     for (size_t i = 0; i < n; i++) {
-        tt_buf_printf(b, "%s%zu", i > 0 ? "," : "", offset);
-        offset += r[i].token.len;
+        tt_buf_printf(b, "%s%zu", i > 0 ? "," : "", *offset);
+        *offset += characters(&r[i].token);
     }
     tt_buf_puts(b, "]}");
 }
@@ -166,13 +188,12 @@ static void send_text(tt_answer_writer *w, uint32_t i, const char *text, size_t 
     tt_reply_write_text(&b, text, len);
     tt_buf_puts(&b, ",\"logprobs\":");
     if (n > 0)
-        write_lists(&b, reports, n, w->offset[i]);
+        write_lists(&b, reports, n, &w->offset[i]);
     else
         tt_buf_puts(&b, "null");
     tt_buf_puts(&b, ",\"finish_reason\":");
     tt_buf_printf(&b, finish != NULL ? "\"%s\"}" : "null}", finish);
     end_event(w, &b);
-    w->offset[i] += len;
 }
 
 static void send_named(tt_answer_writer *w, uint32_t i, const char *name, const char *text,
@@ -347,7 +368,7 @@ static void write_choice(tt_answer_writer *w, tt_buf *b, uint32_t i)
         tt_reply_write_text(b, c->text.len > 0 ? c->text.data : "", c->text.len);
         tt_buf_puts(b, ",\"logprobs\":");
         if (w->r->turn.logprobs)
-            write_lists(b, (const tt_token_report *)c->logprobs.data, c->n_logprobs, 0);
+            write_lists(b, (const tt_token_report *)c->logprobs.data, c->n_logprobs, &w->offset[i]);
     }
     if (!w->r->turn.logprobs)
         tt_buf_puts(b, "null");

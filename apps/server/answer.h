@@ -28,7 +28,7 @@ typedef struct tt_answer_writer {
     void (*flush)(void *ctx); /* after every event; may empty `out` */
     void *flush_ctx;
     tt_answer_choice choices[TT_CHOICES]; /* without a stream */
-    size_t offset[TT_CHOICES];            /* bytes of text so far, for Completions' logprobs */
+    size_t offset[TT_CHOICES];            /* of the next token, for Completions' logprobs */
 } tt_answer_writer;
 
 void tt_answer_writer_init(tt_answer_writer *w, const tt_answer_request *r, const char *model,

@@ -87,23 +87,9 @@ static bool effort(tt_fields *f, const char *name, const json_t *v)
 
 /* clang-format off */
 static const tt_field table[] = {
-    {"model", TT_FIELD_HONOURED, NULL},
     {"messages", TT_FIELD_HONOURED, NULL},
     {"tools", TT_FIELD_HONOURED, NULL},
-    {"stream", TT_FIELD_HONOURED, tt_field_stream},
-    {"stream_options", TT_FIELD_HONOURED, tt_field_stream_options},
     {"max_completion_tokens", TT_FIELD_HONOURED, tt_field_max_tokens},
-    {"max_tokens", TT_FIELD_HONOURED, tt_field_max_tokens},
-    {"temperature", TT_FIELD_HONOURED, tt_field_temperature},
-    {"top_p", TT_FIELD_HONOURED, tt_field_top_p},
-    {"top_k", TT_FIELD_HONOURED, tt_field_top_k},
-    {"min_p", TT_FIELD_HONOURED, tt_field_min_p},
-    {"repetition_penalty", TT_FIELD_HONOURED, tt_field_repetition},
-    {"presence_penalty", TT_FIELD_HONOURED, tt_field_presence},
-    {"frequency_penalty", TT_FIELD_HONOURED, tt_field_frequency},
-    {"seed", TT_FIELD_HONOURED, tt_field_seed},
-    {"n", TT_FIELD_HONOURED, tt_field_n},
-    {"stop", TT_FIELD_HONOURED, tt_field_stop},
     {"logprobs", TT_FIELD_HONOURED, logprobs},
     {"top_logprobs", TT_FIELD_HONOURED, top_logprobs},
     {"tool_choice", TT_FIELD_HONOURED, tool_choice},
@@ -112,11 +98,8 @@ static const tt_field table[] = {
     {"chat_template_kwargs", TT_FIELD_HONOURED, is_object},
     {"response_format", TT_FIELD_HONOURED, response_format},
     {"modalities", TT_FIELD_HONOURED, modalities},
-    {"logit_bias", TT_FIELD_HONOURED, tt_field_logit_bias},
-    {"best_of", TT_FIELD_HONOURED, tt_field_best_of},
     {"web_search_options", TT_FIELD_IGNORED, NULL},
     {"metadata", TT_FIELD_IGNORED, NULL},
-    {"user", TT_FIELD_IGNORED, NULL},
     {"safety_identifier", TT_FIELD_IGNORED, NULL},
     {"service_tier", TT_FIELD_IGNORED, NULL},
     {"prompt_cache_key", TT_FIELD_IGNORED, NULL},
@@ -131,7 +114,6 @@ static const tt_field table[] = {
     {"moderation", TT_FIELD_REFUSED, NULL},
     {"functions", TT_FIELD_REFUSED, NULL},
     {"function_call", TT_FIELD_REFUSED, NULL},
-    {"suffix", TT_FIELD_REFUSED, NULL},
     {NULL, TT_FIELD_HONOURED, NULL},
 };
 
@@ -348,12 +330,12 @@ static bool make_prompt(tt_fields *f, const tt_server_engine *engine)
 bool tt_chat_request_read(tt_fields *f, const tt_server_engine *engine)
 {
     f->out->chat = true;
-    return tt_fields_model(f) && tt_fields_walk(f, table) && make_prompt(f, engine) &&
-           tt_fields_room(f, "messages");
+    return tt_fields_model(f) && tt_fields_walk(f, tt_shared_fields, table) &&
+           make_prompt(f, engine) && tt_fields_room(f, "messages");
 }
 
 bool tt_chat_request_count(tt_fields *f, const tt_server_engine *engine)
 {
     f->out->chat = true;
-    return tt_fields_model(f) && tt_fields_walk(f, prompt_table) && make_prompt(f, engine);
+    return tt_fields_model(f) && tt_fields_walk(f, NULL, prompt_table) && make_prompt(f, engine);
 }

@@ -119,6 +119,15 @@ void tt_reply_write_text(tt_buf *out, const char *text, size_t len)
     tt_buf_putc(out, '"');
 }
 
+bool tt_reply_is_text(const char *text, size_t len)
+{
+    const unsigned char *p = (const unsigned char *)text;
+    for (size_t i = 0, n; i < len; i += n)
+        if ((n = character(p + i, len - i)) == 0)
+            return false;
+    return true;
+}
+
 static void write_string(tt_buf *out, const char *text)
 {
     if (text == NULL)

@@ -57,6 +57,8 @@ void tt_reply_write_refusal(tt_buf *out, const tt_reply_head *head, const tt_rep
 
 /* `len` bytes as a JSON text with its quotes; bytes that are no UTF-8 become U+FFFD. */
 void tt_reply_write_text(tt_buf *out, const char *text, size_t len);
+/* Whether they are all UTF-8. */
+bool tt_reply_is_text(const char *text, size_t len);
 
 /* ---- streams ---- */
 

@@ -84,21 +84,31 @@ static bool take(tt_fields *f, const tt_field *row)
 
 static bool is_named(const tt_field *table, const char *name)
 {
-    for (; table->name != NULL; table++)
+    for (; table != NULL && table->name != NULL; table++)
         if (strcmp(table->name, name) == 0)
             return true;
     return false;
 }
 
-bool tt_fields_walk(tt_fields *f, const tt_field *table)
+static bool take_all(tt_fields *f, const tt_field *table)
+{
+    for (; table != NULL && table->name != NULL; table++)
+        if (!take(f, table))
+            return false;
+    return true;
+}
+
+bool tt_fields_walk(tt_fields *f, const tt_field *shared, const tt_field *table)
 {
     const char *name;
     json_t *v;
-    for (const tt_field *row = table; row->name != NULL; row++)
-        if (!take(f, row))
-            return false;
-    json_object_foreach((json_t *)f->body, name, v) if (!json_is_null(v) && !is_named(table, name))
-        tt_fields_ignored(f, "others");
+    if (!take_all(f, shared) || !take_all(f, table))
+        return false;
+    json_object_foreach((json_t *)f->body, name, v)
+    {
+        if (!json_is_null(v) && !is_named(shared, name) && !is_named(table, name))
+            tt_fields_ignored(f, "others");
+    }
     return true;
 }
 
@@ -155,12 +165,12 @@ bool tt_fields_bool(tt_fields *f, const char *name, const json_t *v, bool *out)
 
 /* ---- rows ---- */
 
-bool tt_field_stream(tt_fields *f, const char *name, const json_t *v)
+static bool take_stream(tt_fields *f, const char *name, const json_t *v)
 {
     return tt_fields_bool(f, name, v, &f->out->stream);
 }
 
-bool tt_field_stream_options(tt_fields *f, const char *name, const json_t *v)
+static bool take_stream_options(tt_fields *f, const char *name, const json_t *v)
 {
     if (!json_is_object(v))
         return tt_refuse_value(f->why, name, "%s must be an object", name);
@@ -183,12 +193,12 @@ bool tt_field_max_tokens(tt_fields *f, const char *name, const json_t *v)
     return true;
 }
 
-bool tt_field_temperature(tt_fields *f, const char *name, const json_t *v)
+static bool take_temperature(tt_fields *f, const char *name, const json_t *v)
 {
     return number(f, name, v, 0, 2, &f->out->turn.sampling.temperature);
 }
 
-bool tt_field_top_p(tt_fields *f, const char *name, const json_t *v)
+static bool take_top_p(tt_fields *f, const char *name, const json_t *v)
 {
     float p = 1;
     if (!number(f, name, v, 0, 1, &p))
@@ -201,7 +211,7 @@ bool tt_field_top_p(tt_fields *f, const char *name, const json_t *v)
     return true;
 }
 
-bool tt_field_top_k(tt_fields *f, const char *name, const json_t *v)
+static bool take_top_k(tt_fields *f, const char *name, const json_t *v)
 {
     json_int_t k = 0;
     if (!whole(f, name, v, 0, TT_MAX_VOCAB, &k))
@@ -210,12 +220,12 @@ bool tt_field_top_k(tt_fields *f, const char *name, const json_t *v)
     return true;
 }
 
-bool tt_field_min_p(tt_fields *f, const char *name, const json_t *v)
+static bool take_min_p(tt_fields *f, const char *name, const json_t *v)
 {
     return number(f, name, v, 0, 1, &f->out->turn.sampling.min_p);
 }
 
-bool tt_field_repetition(tt_fields *f, const char *name, const json_t *v)
+static bool take_repetition(tt_fields *f, const char *name, const json_t *v)
 {
     float *p = &f->out->turn.sampling.repetition_penalty;
     if (!number(f, name, v, 0, 100, p))
@@ -223,17 +233,17 @@ bool tt_field_repetition(tt_fields *f, const char *name, const json_t *v)
     return *p > 0.0f || tt_refuse_value(f->why, name, "%s must be above 0", name);
 }
 
-bool tt_field_presence(tt_fields *f, const char *name, const json_t *v)
+static bool take_presence(tt_fields *f, const char *name, const json_t *v)
 {
     return number(f, name, v, -2, 2, &f->out->turn.sampling.presence_penalty);
 }
 
-bool tt_field_frequency(tt_fields *f, const char *name, const json_t *v)
+static bool take_frequency(tt_fields *f, const char *name, const json_t *v)
 {
     return number(f, name, v, -2, 2, &f->out->turn.sampling.frequency_penalty);
 }
 
-bool tt_field_seed(tt_fields *f, const char *name, const json_t *v)
+static bool take_seed(tt_fields *f, const char *name, const json_t *v)
 {
     json_int_t seed = 0;
     if (!whole(f, name, v, INT64_MIN, INT64_MAX, &seed))
@@ -242,7 +252,7 @@ bool tt_field_seed(tt_fields *f, const char *name, const json_t *v)
     return true;
 }
 
-bool tt_field_n(tt_fields *f, const char *name, const json_t *v)
+static bool take_n(tt_fields *f, const char *name, const json_t *v)
 {
     json_int_t n = 1;
     if (!whole(f, name, v, 1, INT64_MAX, &n))
@@ -271,7 +281,7 @@ static bool add_stop(tt_fields *f, const char *name, const json_t *v)
     return true;
 }
 
-bool tt_field_stop(tt_fields *f, const char *name, const json_t *v)
+static bool take_stop(tt_fields *f, const char *name, const json_t *v)
 {
     size_t i;
     json_t *item;
@@ -283,7 +293,7 @@ bool tt_field_stop(tt_fields *f, const char *name, const json_t *v)
     return true;
 }
 
-bool tt_field_logit_bias(tt_fields *f, const char *name, const json_t *v)
+static bool take_logit_bias(tt_fields *f, const char *name, const json_t *v)
 {
     if (!json_is_object(v))
         return tt_refuse_value(f->why, name, "%s must be an object", name);
@@ -291,11 +301,35 @@ bool tt_field_logit_bias(tt_fields *f, const char *name, const json_t *v)
            tt_refuse_unsupported(f->why, name, "%s is not offered here", name);
 }
 
-bool tt_field_best_of(tt_fields *f, const char *name, const json_t *v)
+static bool take_best_of(tt_fields *f, const char *name, const json_t *v)
 {
     return (json_is_integer(v) && json_integer_value(v) == 1) ||
            tt_refuse_unsupported(f->why, name, "%s may be 1 only", name);
 }
+
+/* clang-format off */
+const tt_field tt_shared_fields[] = {
+    {"model", TT_FIELD_HONOURED, NULL},
+    {"stream", TT_FIELD_HONOURED, take_stream},
+    {"stream_options", TT_FIELD_HONOURED, take_stream_options},
+    {"max_tokens", TT_FIELD_HONOURED, tt_field_max_tokens},
+    {"temperature", TT_FIELD_HONOURED, take_temperature},
+    {"top_p", TT_FIELD_HONOURED, take_top_p},
+    {"top_k", TT_FIELD_HONOURED, take_top_k},
+    {"min_p", TT_FIELD_HONOURED, take_min_p},
+    {"repetition_penalty", TT_FIELD_HONOURED, take_repetition},
+    {"presence_penalty", TT_FIELD_HONOURED, take_presence},
+    {"frequency_penalty", TT_FIELD_HONOURED, take_frequency},
+    {"seed", TT_FIELD_HONOURED, take_seed},
+    {"n", TT_FIELD_HONOURED, take_n},
+    {"stop", TT_FIELD_HONOURED, take_stop},
+    {"logit_bias", TT_FIELD_HONOURED, take_logit_bias},
+    {"best_of", TT_FIELD_HONOURED, take_best_of},
+    {"user", TT_FIELD_IGNORED, NULL},
+    {"suffix", TT_FIELD_REFUSED, NULL},
+    {NULL, TT_FIELD_HONOURED, NULL},
+};
+/* clang-format on */
 
 /* ---- after rendering ---- */
 

@@ -49,8 +49,11 @@ typedef struct tt_field {
                  const json_t *value); /* HONOURED; NULL: elsewhere */
 } tt_field;
 
-/* Walks the table (ends with a row without a name), then counts what it does not name. */
-bool tt_fields_walk(tt_fields *f, const tt_field *table);
+/* What Chat Completions and Completions take alike: streams, lengths, sampling, stop strings. */
+extern const tt_field tt_shared_fields[];
+/* Walks both tables (each ends with a row without a name; `shared` may be NULL), then counts what
+ * neither names. */
+bool tt_fields_walk(tt_fields *f, const tt_field *shared, const tt_field *table);
 /* The value, or NULL when it is missing or null. */
 const json_t *tt_fields_get(const json_t *object, const char *name);
 void tt_fields_adjusted(tt_fields *f, const char *name);
@@ -60,22 +63,8 @@ void tt_fields_ignored(tt_fields *f, const char *name);
 bool tt_fields_model(tt_fields *f);
 bool tt_fields_bool(tt_fields *f, const char *name, const json_t *v, bool *out);
 
-/* Rows. */
-bool tt_field_stream(tt_fields *f, const char *name, const json_t *v);
-bool tt_field_stream_options(tt_fields *f, const char *name, const json_t *v);
+/* The row of max_tokens, which Chat Completions has under a second name. */
 bool tt_field_max_tokens(tt_fields *f, const char *name, const json_t *v);
-bool tt_field_temperature(tt_fields *f, const char *name, const json_t *v);
-bool tt_field_top_p(tt_fields *f, const char *name, const json_t *v);
-bool tt_field_top_k(tt_fields *f, const char *name, const json_t *v);
-bool tt_field_min_p(tt_fields *f, const char *name, const json_t *v);
-bool tt_field_repetition(tt_fields *f, const char *name, const json_t *v);
-bool tt_field_presence(tt_fields *f, const char *name, const json_t *v);
-bool tt_field_frequency(tt_fields *f, const char *name, const json_t *v);
-bool tt_field_seed(tt_fields *f, const char *name, const json_t *v);
-bool tt_field_n(tt_fields *f, const char *name, const json_t *v);
-bool tt_field_stop(tt_fields *f, const char *name, const json_t *v);
-bool tt_field_logit_bias(tt_fields *f, const char *name, const json_t *v);
-bool tt_field_best_of(tt_fields *f, const char *name, const json_t *v);
 
 /* After rendering: whether the prompt fits, and how many tokens the answer may have. `param` names
  * what was too long. */

@@ -1,6 +1,7 @@
 #include "server/routes.h"
 
 #include <string.h>
+#include <strings.h>
 
 #include "server/http1.h"
 
@@ -18,18 +19,27 @@ const char *const tt_route_names[TT_ROUTES + 1] = {"/",
 
 #define PATH 256u
 
+/* The first n bytes of the target without their percent signs, when that is still the same path: no
+ * name of ours holds a slash, so one that was written as %2F is of another. */
+static bool decode_path(const char *target, size_t n, char path[PATH])
+{
+    for (size_t i = 0; i + 2 < n; i++)
+        if (strncasecmp(target + i, "%2f", 3) == 0)
+            return false;
+    return tt_http1_decode(target, n, path, PATH);
+}
+
 tt_route tt_route_find(const char *target, char id[128])
 {
-    static const char below[] = "/v1/models/";
     char path[PATH];
     size_t n = strcspn(target, "?");
+    const char *last = memrchr(target, '/', n);
+    size_t before = last != NULL ? (size_t)(last - target) : 0;
     id[0] = '\0';
-    if (n > sizeof below - 1 && strncmp(target, below, sizeof below - 1) == 0 &&
-        memchr(target + sizeof below - 1, '/', n - (sizeof below - 1)) == NULL)
-        return tt_http1_decode(target + sizeof below - 1, n - (sizeof below - 1), id, 128)
-                   ? TT_ROUTE_MODEL
-                   : TT_ROUTE_OTHER;
-    if (!tt_http1_decode(target, n, path, sizeof path))
+    if (before + 1 < n && decode_path(target, before, path) &&
+        strcmp(path, tt_route_names[TT_ROUTE_MODELS]) == 0)
+        return tt_http1_decode(last + 1, n - before - 1, id, 128) ? TT_ROUTE_MODEL : TT_ROUTE_OTHER;
+    if (!decode_path(target, n, path))
         return TT_ROUTE_OTHER;
     for (int i = 0; i < TT_ROUTE_OTHER; i++)
         if (i != TT_ROUTE_MODEL && strcmp(path, tt_route_names[i]) == 0)
@@ -48,8 +58,8 @@ bool tt_route_takes(tt_route route, const char *method)
 {
     const char *list = tt_route_methods(route);
     size_t n = strlen(method);
-    for (const char *at = list; (at = strstr(at, method)) != NULL; at += n)
+    for (const char *at = list; n > 0 && (at = strstr(at, method)) != NULL; at += n)
         if ((at == list || at[-1] == ' ') && (at[n] == ',' || at[n] == '\0'))
-            return n > 0;
+            return true;
     return false;
 }

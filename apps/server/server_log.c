@@ -37,6 +37,15 @@ static void end(const tt_server_log *log, tt_buf *b)
     tt_buf_free(b);
 }
 
+/* Whether a value can stand in a plain line as it is: visible ASCII without quotes. */
+static bool is_bare(const char *value)
+{
+    for (; *value != '\0'; value++)
+        if (*value <= ' ' || *value > '~' || *value == '"' || *value == '\\')
+            return false;
+    return true;
+}
+
 static void word(const tt_server_log *log, tt_buf *b, const char *name, const char *value)
 {
     if (value == NULL || value[0] == '\0')
@@ -44,7 +53,7 @@ static void word(const tt_server_log *log, tt_buf *b, const char *name, const ch
     if (log->json) {
         tt_buf_printf(b, ",\"%s\":", name);
         tt_reply_write_text(b, value, strlen(value));
-    } else if (strchr(value, ' ') != NULL) {
+    } else if (!is_bare(value)) {
         tt_buf_printf(b, " %s=", name);
         tt_reply_write_text(b, value, strlen(value));
     } else {
@@ -67,6 +76,10 @@ void tt_log_say(const tt_server_log *log, const char *fmt, ...)
     va_start(args, fmt);
     vsnprintf(text, sizeof text, fmt, args);
     va_end(args);
+    /* Names of files may hold line ends; a line of the log does not. */
+    for (char *at = text; *at != '\0'; at++)
+        if ((unsigned char)*at < ' ' || *at == 0x7f)
+            *at = '?';
     begin(log, &b);
     if (log->json)
         word(log, &b, "message", text);

@@ -24,27 +24,9 @@ static bool echo(tt_fields *f, const char *name, const json_t *v)
 
 /* clang-format off */
 static const tt_field table[] = {
-    {"model", TT_FIELD_HONOURED, NULL},
     {"prompt", TT_FIELD_HONOURED, NULL},
-    {"stream", TT_FIELD_HONOURED, tt_field_stream},
-    {"stream_options", TT_FIELD_HONOURED, tt_field_stream_options},
-    {"max_tokens", TT_FIELD_HONOURED, tt_field_max_tokens},
-    {"temperature", TT_FIELD_HONOURED, tt_field_temperature},
-    {"top_p", TT_FIELD_HONOURED, tt_field_top_p},
-    {"top_k", TT_FIELD_HONOURED, tt_field_top_k},
-    {"min_p", TT_FIELD_HONOURED, tt_field_min_p},
-    {"repetition_penalty", TT_FIELD_HONOURED, tt_field_repetition},
-    {"presence_penalty", TT_FIELD_HONOURED, tt_field_presence},
-    {"frequency_penalty", TT_FIELD_HONOURED, tt_field_frequency},
-    {"seed", TT_FIELD_HONOURED, tt_field_seed},
-    {"n", TT_FIELD_HONOURED, tt_field_n},
-    {"stop", TT_FIELD_HONOURED, tt_field_stop},
     {"logprobs", TT_FIELD_HONOURED, logprobs},
     {"echo", TT_FIELD_HONOURED, echo},
-    {"best_of", TT_FIELD_HONOURED, tt_field_best_of},
-    {"logit_bias", TT_FIELD_HONOURED, tt_field_logit_bias},
-    {"user", TT_FIELD_IGNORED, NULL},
-    {"suffix", TT_FIELD_REFUSED, NULL},
     {NULL, TT_FIELD_HONOURED, NULL},
 };
 /* clang-format on */
@@ -96,7 +78,8 @@ static bool take_prompt(tt_fields *f, const tt_server_engine *engine)
 bool tt_text_request_read(tt_fields *f, const tt_server_engine *engine)
 {
     f->out->turn.plain = true;
-    if (!tt_fields_model(f) || !tt_fields_walk(f, table) || !take_prompt(f, engine))
+    if (!tt_fields_model(f) || !tt_fields_walk(f, tt_shared_fields, table) ||
+        !take_prompt(f, engine))
         return false;
     if (f->max_tokens == UINT64_MAX)
         f->max_tokens = TEXT_TOKENS;

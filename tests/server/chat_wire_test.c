@@ -16,6 +16,7 @@
 
 static const char script[] =
     "[{\"match\":\"plain\",\"cached\":3,\"steps\":[{\"text\":\"Once \"},{\"text\":\"upon\"}]},"
+    "{\"match\":\"marks\",\"steps\":[{\"text\":\"\xc3\xa4\"},{\"text\":\"!\"}]},"
     "{\"match\":\"think\",\"steps\":[{\"thought\":\"hm\"},{\"text\":\"so\"}]},"
     "{\"match\":\"call\",\"steps\":[{\"text\":\"I look.\"},{\"call\":{\"name\":\"look\","
     "\"arguments\":{\"at\":1}}},{\"call\":{\"name\":\"see\",\"arguments\":{}}}]},"
@@ -161,7 +162,22 @@ static void completions(void **state)
               "{\"tokens\":[\"Once \",\"upon\"],\"token_logprobs\":[-0.5,-0.5],\"top_logprobs\":"
               "[{},{}],\"text_offset\":[0,5]},\"finish_reason\":\"stop\"}],\"usage\":");
     free(a);
+    /* A place in the text is counted in characters, and does not depend on what a stop string that
+     * never came held back. */
+    const char *const offsets[] = {"\"text_offset\":[0]", "\"text_offset\":[5]"};
     int fd = dial();
+    post(fd, "/v1/completions",
+         "{\"model\":\"scripted_4-Bit\",\"prompt\":\"plain\",\"logprobs\":0,\"stop\":\"e up!\","
+         "\"stream\":true}");
+    a = take_until(fd, "\r\n0\r\n\r\n");
+    expect(strstr(a, "\"text\":\"Onc\""), offsets[0]);
+    expect(strstr(a, "\"text\":\"e upon\""), offsets[1]);
+    free(a);
+    a = once("POST", "/v1/completions", "",
+             "{\"model\":\"scripted_4-Bit\",\"prompt\":\"marks\",\"logprobs\":0}");
+    expect(a, "\"tokens\":[\"\xc3\xa4\",\"!\"]");
+    expect(a, "\"text_offset\":[0,1]");
+    free(a);
     post(fd, "/v1/completions",
          "{\"model\":\"scripted_4-Bit\",\"prompt\":[\"plain\"],\"stream\":true}");
     char *all = take_until(fd, "\r\n0\r\n\r\n"), *e = plain(unchunked(all));
@@ -324,7 +340,7 @@ static void the_log_names_fields_and_no_text(void **state)
     free(a);
     char *log = log_text();
     expect(log, "adjusted=\"reasoning_effort max_tokens\"");
-    expect(log, "ignored=\"metadata user others tools\"");
+    expect(log, "ignored=\"user metadata others tools\"");
     expect_not(log, "SECRET");
     free(log);
 }

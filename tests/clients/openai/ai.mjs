@@ -1,0 +1,150 @@
+/* The `ai` package (with its two providers that speak Chat Completions) against TinyTitanServer. */
+import assert from 'node:assert/strict';
+import { createOpenAI } from '@ai-sdk/openai';
+import { createOpenAICompatible } from '@ai-sdk/openai-compatible';
+import { APICallError, generateObject, generateText, stepCountIs, streamText, tool } from 'ai';
+import { z } from 'zod';
+import { lookingFetch, test, until } from './harness.mjs';
+
+globalThis.AI_SDK_LOG_WARNINGS = false;
+
+const id = 'tales_4-Bit', story = 'Tell me a story.', question = 'What is the weather in Paris?';
+/* Both providers: what a chat model and a completion model are. */
+const providers = {
+  openai: (server, apiKey = 'sesame') => {
+    const p = createOpenAI({ baseURL: server.url + '/v1', apiKey, fetch: lookingFetch });
+    return { chat: p.chat(id), text: p.completion(id) };
+  },
+  compatible: (server, apiKey = 'sesame') => {
+    const p = createOpenAICompatible({ name: 'tinytitan', baseURL: server.url + '/v1', apiKey, fetch: lookingFetch, includeUsage: true });
+    return { chat: p.chatModel(id), text: p.completionModel(id) };
+  },
+};
+const never = { maxRetries: 0 };
+
+async function pieces(stream) {
+  const all = [];
+  for await (const piece of stream) all.push(piece);
+  return all;
+}
+
+async function answers(make, server) {
+  const { chat, text } = make(server);
+  const settings = { prompt: story, maxOutputTokens: 24, seed: 1, temperature: 0.7, ...never };
+  const whole = await generateText({ model: chat, ...settings });
+  assert.equal(whole.finishReason, 'length');
+  assert.equal(whole.usage.outputTokens, 24);
+  assert.equal(whole.usage.totalTokens, whole.usage.inputTokens + 24);
+  const stream = streamText({ model: chat, ...settings, onError: () => {} });
+  assert.equal((await pieces(stream.textStream)).join(''), whole.text);
+  assert.equal(await stream.finishReason, 'length');
+  assert.equal((await stream.usage).outputTokens, 24);
+
+  const completion = { ...settings, prompt: 'Once upon a time' };
+  const plain = await generateText({ model: text, ...completion });
+  assert.ok(plain.text.length > 0);
+  assert.equal((await pieces(streamText({ model: text, ...completion, onError: () => {} }).textStream)).join(''), plain.text);
+}
+
+async function settings(make, server) {
+  const { chat } = make(server);
+  const answer = await generateText({
+    model: chat, system: 'Be kind.', messages: [{ role: 'user', content: [{ type: 'text', text: story }] }], maxOutputTokens: 60,
+    topP: 0.9, presencePenalty: 0.5, frequencyPenalty: 0.5, seed: 3, stopSequences: ['.'], ...never,
+  });
+  assert.ok(!answer.text.includes('.'));
+  assert.equal(answer.finishReason, 'stop');
+}
+
+async function thoughts(make, server) {
+  const { chat } = make(server);
+  const providerOptions = { openai: { reasoningEffort: 'high' }, tinytitan: { reasoningEffort: 'high' } };
+  const settings = { model: chat, prompt: question, maxOutputTokens: 200, seed: 1, providerOptions, ...never };
+  const answer = await generateText(settings);
+  if (chat.provider.startsWith('openai')) return; /* it has no place for the text of a thought */
+  assert.ok(answer.reasoningText.length > 0);
+  assert.ok(answer.usage.reasoningTokens > 0);
+  const stream = streamText(settings);
+  const parts = await pieces(stream.fullStream);
+  assert.equal(parts.filter((p) => p.type === 'reasoning-delta').map((p) => p.text).join(''), answer.reasoningText);
+}
+
+async function tools(make, server) {
+  const { chat } = make(server);
+  const cities = [];
+  const get_weather = tool({
+    description: 'The weather of a city',
+    inputSchema: z.object({ city: z.string() }),
+    execute: async ({ city }) => { cities.push(city); return 'sunny, 21 degrees'; },
+  });
+  const settings = {
+    model: chat, prompt: question, tools: { get_weather }, temperature: 0, stopWhen: stepCountIs(3), maxOutputTokens: 200,
+    providerOptions: { tinytitan: { reasoningEffort: 'none' } }, ...never,
+  };
+  const answer = await generateText(settings);
+  assert.deepEqual(answer.steps[0].toolCalls.map((c) => [c.toolName, c.input]), [['get_weather', { city: 'Paris' }]]);
+  assert.equal(answer.steps[0].finishReason, 'tool-calls');
+  assert.ok(answer.steps.length >= 2 && answer.text.length > 0);
+  const stream = streamText(settings);
+  const parts = await pieces(stream.fullStream);
+  assert.deepEqual(parts.filter((p) => p.type === 'tool-call').map((p) => p.input)[0], { city: 'Paris' });
+  assert.ok(parts.some((p) => p.type === 'tool-result'));
+  assert.equal(await stream.text, answer.text);
+  assert.ok(cities.length >= 2 && cities.every((c) => c === 'Paris'));
+  await refused(generateText({ ...settings, toolChoice: 'required' }), 400, 'unsupported_value');
+}
+
+async function refused(call, status, code) {
+  const error = await call.then(() => assert.fail('it was not refused'), (e) => e);
+  assert.ok(APICallError.isInstance(error), String(error));
+  assert.equal(error.statusCode, status);
+  assert.equal(JSON.parse(error.responseBody).error.code, code);
+  return error;
+}
+
+async function refusals(make, server) {
+  const { chat } = make(server);
+  await refused(generateText({ model: chat, prompt: story, temperature: 3, ...never }), 400, 'invalid_value');
+  await refused(generateText({ model: chat, prompt: 'one two '.repeat(9000), ...never }), 400, 'context_length_exceeded');
+  const image = { type: 'image', image: new Uint8Array([137, 80, 78, 71]), mediaType: 'image/png' };
+  await refused(generateText({ model: chat, messages: [{ role: 'user', content: [image] }], ...never }), 400, 'unsupported_value');
+  let seen;
+  const stream = streamText({ model: chat, prompt: story, temperature: 3, ...never, onError: ({ error }) => { seen = error; } });
+  await pieces(stream.fullStream);
+  assert.equal(seen?.statusCode, 400);
+}
+
+/* An object is asked for with a schema, which is refused, or by the provider in words alone. */
+async function objects(make, server) {
+  const { chat } = make(server);
+  const call = generateObject({ model: chat, schema: z.object({ city: z.string() }), prompt: question, ...never });
+  if (chat.provider.startsWith('openai')) await refused(call, 400, 'unsupported_value');
+  else await assert.rejects(call);
+}
+
+async function aborts(make, server) {
+  const { chat } = make(server);
+  const before = await server.metric('cancelled_total');
+  const controller = new AbortController();
+  const stream = streamText({ model: chat, prompt: story, temperature: 0, frequencyPenalty: -2, abortSignal: controller.signal, onError: () => {}, ...never });
+  let ended = false, n = 0;
+  for await (const part of stream.fullStream) {
+    if (part.type === 'text-delta' && ++n === 5) controller.abort();
+    ended ||= part.type === 'abort';
+  }
+  assert.ok(ended);
+  await until(async () => (await server.metric('cancelled_total')) === before + 1, 'it is noticed');
+  await until(async () => (await server.metric('queue_running')) === 0, 'nothing runs');
+}
+
+async function key(make, server) {
+  await refused(generateText({ model: make(server, 'wrong').chat, prompt: story, ...never }), 401, 'invalid_api_key');
+}
+
+export async function run(open, closed) {
+  for (const [name, make] of Object.entries(providers)) {
+    for (const body of [answers, settings, thoughts, tools, refusals, objects, aborts])
+      await test(`ai, ${name}: ${body.name}`, () => body(make, open));
+    await test(`ai, ${name}: key`, () => key(make, closed));
+  }
+}
