@@ -33,7 +33,7 @@ measured() {
     child=$!
     wait "$child" || rc=$? # a signal ends the wait
     child=''
-    [ $rc -eq 0 ] || void "ended with $rc: $*" "$(tail -n 3 "$work/err")"
+    [ $rc -eq 0 ] || void "ended with $rc: $*" "$(tail -n 8 "$work/err")"
 }
 
 void() {
@@ -53,7 +53,7 @@ kept_runs() {
 
 # Of a column of numbers: median,least,most
 spread() {
-    sort -g | awk '{ x[NR] = $1 } END { if (NR) printf "%.6g,%.6g,%.6g\n",
+    sort -g | awk '{ x[NR] = $1 } END { if (NR) printf "%.7g,%.7g,%.7g\n",
         (x[int((NR + 1) / 2)] + x[int(NR / 2) + 1]) / 2, x[1], x[NR] }'
 }
 

@@ -74,8 +74,8 @@ for n in $contexts; do
     [ -n "$(column decode "$n" 5)" ] || continue
     column decode "$n" 6 | result "$level" "$threads" decode \
         "$label, --fill-context $n --warm-up $warm --tokens $tokens --kv-bits $kv, $rounds rounds" tokens/s \
-        "$(column decode "$n" 4 | median) bytes of keys and values a token"
-    echo "$n,$(column decode "$n" 4 | median),$(column decode "$n" 5 | median)" >>"$work/points"
+        "$(column decode "$n" 4 | head -n 1) bytes of keys and values a token"
+    echo "$n,$(column decode "$n" 4 | head -n 1),$(column decode "$n" 5 | median)" >>"$work/points"
 done
 for n in $prompts; do
     column prefill "$n" 6 | result "$level" "$threads" prefill \

@@ -82,7 +82,10 @@ values() { # what level
     awk -F, -v w="$1" -v l="$2" '$2 == w && $3 == l { print $4 }' "$work/runs"
 }
 # "median (least to most)"
-told() { spread | awk -F, '{ printf "%.5g (%.5g to %.5g)", $1, $2, $3 }'; }
+told() {
+    spread | awk -F, 'function f(x) { return sprintf(x < 100 ? "%.1f" : "%.0f", x) }
+        { printf "%s (%s to %s)", f($1), f($2), f($3) }'
+}
 {
     echo "| level | decode, tokens/s (min to max) | prompt of $prompt, tokens/s (min to max) | nats a token |"
     echo '|---|---|---|---|'

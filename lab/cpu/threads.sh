@@ -74,8 +74,9 @@ for cell in $cells; do
         rates_of "$cell" "$n" | result "${level:-}" "$n" $name \
             "$label, all in memory, $args, $rounds rounds of $repeat, context $context" tokens/s ""
         middle=$(rates_of "$cell" "$n" | median)
+        [ -n "$middle" ] || continue
         first=${first:-$middle}
-        awk -v c="$cell" -v n="$n" -v a="${middle:-0}" -v b="${first:-1}" \
+        awk -v c="$cell" -v n="$n" -v a="$middle" -v b="$first" \
             'BEGIN { printf "%s, %d threads: %.4g tokens/s, %.2f times the first\n", c, n, a, a / b }' >&2
     done
 done

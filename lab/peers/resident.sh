@@ -99,7 +99,8 @@ echo 'round,cell,who,setting,tokens_per_second,share_of_limit' >&3
 chosen=''
 for cell in $cells; do
     if [ -z "${setting[$cell]:-}" ]; then
-        peer 0 "$cell" "$(tries "$cell")" 1 0
+        if [ "$cell" = decode ]; then times=2; else times=1; fi
+        peer 0 "$cell" "$(tries "$cell")" $times 0
         setting[$cell]=$(awk -F, -v c="$cell" '$1 == 0 && $2 == c && $5 > most { most = $5; s = $4 } END { print s }' \
             "$work/runs")
         [ -n "${setting[$cell]}" ] || refuse "the peer ran with no setting"
@@ -128,6 +129,7 @@ for cell in $cells; do
     rates_of "$cell" peer | result auto "$threads" "$name-peer" "$args" tokens/s \
         "${note[$cell]:-}, ${setting[$cell]}, repacked"
     awk -v cell="$cell" -v a="$(rates_of "$cell" ours | median)" -v b="$(rates_of "$cell" peer | median)" \
-        'BEGIN { if (a > 0 && b > 0) printf "%s: %.4g and %.4g tokens/s, %.2f times the peer\n", cell, a, b, a / b }' >&2
+        'BEGIN { if (a > 0 && b > 0)
+            printf "%s: %.4g and %.4g tokens/s, %.2f times the peer\n", cell, a, b, a / b }' >&2
 done
 exit $((voids > 0))
