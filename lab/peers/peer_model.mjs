@@ -5,7 +5,10 @@ export async function openModel(modelPath, threads, mmap) {
     const llama = await getLlama({
         gpu: false, build: "never", skipDownload: true, logLevel: "error", maxThreads: threads,
     });
-    const model = await llama.loadModel({ modelPath, gpuLayers: 0, useMmap: mmap });
+    // Whether it fits is what is measured, and not guessed.
+    const model = await llama.loadModel({
+        modelPath, gpuLayers: 0, useMmap: mmap, ignoreMemorySafetyChecks: true,
+    });
     return { llama, model };
 }
 
@@ -24,6 +27,7 @@ export async function openContext(model, setting, contextSize, threads) {
     const type = setting.kv === "q8_0" ? "Q8_0" : "F16";
     const context = await model.createContext({
         contextSize, sequences: 1, batchSize: setting.batch, failedCreationRemedy: false,
+        ignoreMemorySafetyChecks: true,
         flashAttention: setting.flash === "auto" ? "auto" : setting.flash === "on",
         experimentalKvCacheKeyType: type, experimentalKvCacheValueType: type,
         threads: { ideal: threads, min: threads },
