@@ -134,7 +134,8 @@ int bench_open(const bench_options *o, uint32_t context, tt_model **model, tt_se
     mo.expert_slots = o->slots;
     mo.ram_budget = o->ram_budget;
     mo.verify_reads = o->verify_reads;
-    mo.reader = bench_readers[o->reader];
+    /* A word for the reader is refused by models that have no experts, even this one. */
+    mo.reader = o->reader > 0 ? bench_readers[o->reader] : NULL;
     mo.io_depth = o->io_depth;
     mo.io_piece = (uint32_t)o->io_piece;
     mo.expert_mirror = o->expert_mirror;

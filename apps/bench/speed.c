@@ -247,12 +247,18 @@ static double hit_rate(const tt_model_stats *s)
     return s->expert_asks > 0 ? (double)s->expert_hits / (double)s->expert_asks : 1;
 }
 
+/* Rows of keys and values that a measured token of a decode sees, on average. */
+static double rows_seen(const speed_run *r)
+{
+    return (double)r->fill + r->prompt_tokens + r->warm_up + r->tokens / 2.0;
+}
+
 /* Of a token: decode is held against memory, prefill against arithmetic. */
 static double token_work(const speed_run *r)
 {
     if (!r->decode)
         return bench_token_operations(r->model, r->prompt_tokens);
-    return bench_token_bytes(r->model, r->fill + r->prompt_tokens + r->warm_up + r->tokens / 2.0);
+    return bench_token_bytes(r->model, rows_seen(r));
 }
 
 static double share_of_limit(const speed_run *r, const measured *m)
@@ -341,6 +347,9 @@ static int report(speed_run *r)
     if (r->decode) {
         bench_set(obj, "prompt_tokens", json_integer(r->prompt_tokens));
         bench_set(obj, "warm_up", json_integer(r->warm_up));
+        bench_set(obj, "kv_bytes_per_token",
+                  json_real(rows_seen(r) *
+                            (double)tt_kv_token_bytes(&r->model->arch, r->model->plan.kv_bits)));
     }
     bench_set(obj, "tokens", json_integer(r->decode ? r->tokens : r->prompt_tokens));
     bench_set(obj, "filled_context", json_integer(r->fill));

@@ -2,6 +2,8 @@
 
 #include "bench/synth_random.h"
 
+/* Rows made at a time: no scratch is smaller, and the past does not depend on the plan. */
+#define ROWS TT_BLOCK
 /* Values of the sizes that real ones have: keys are normalised, states are small. */
 #define STATE_SIZE 0.05f
 
@@ -41,11 +43,11 @@ tt_status bench_timeline_fill(bench_timeline *t, uint32_t n, uint64_t seed, tt_e
 {
     tt_model *m = t->model;
     tt_scratch *s = &m->scratch;
-    uint32_t rows = m->plan.prefill_chunk, width = m->arch.n_kv_heads * m->arch.head_dim;
+    uint32_t width = m->arch.n_kv_heads * m->arch.head_dim;
     TT_TRY(tt_kv_cache_grow(&t->kv, n, err));
     for (uint32_t l = 0; l < t->kv.n_layers; l++)
-        for (uint32_t at = 0; at < n; at += rows) {
-            uint32_t T = n - at < rows ? n - at : rows;
+        for (uint32_t at = 0; at < n; at += ROWS) {
+            uint32_t T = n - at < ROWS ? n - at : ROWS;
             even(s->kr, (uint64_t)T * width, 1, synth_seed(seed, (uint64_t)l << 32 | at, 1));
             even(s->v, (uint64_t)T * width, 1, synth_seed(seed, (uint64_t)l << 32 | at, 2));
             m->be->ops->kv_append(m->be, &t->kv.layer[l], s->kr, s->v, at, T);

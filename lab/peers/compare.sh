@@ -44,7 +44,7 @@ if [ -z "$model" ] || [ -z "$gguf" ]; then echo "compare.sh: --model and --gguf 
 [ -z "$preload" ] || [ -e "$preload" ] || { echo "compare.sh: make -C lab/peers first" >&2; exit 2; }
 if [ -n "$runs" ]; then exec 3>>"$runs"; else exec 3>&1; fi
 # Two at a time would drop each other's caches.
-exec 9>/tmp/tinytitan-peers.lock
+exec 9>/tmp/tinytitan-lab.lock
 flock -n 9 || { echo "compare.sh: another one is running" >&2; exit 2; }
 memory=/sys/fs/cgroup/memory/tinytitan-peers.$$ voids=0
 mkdir "$memory"

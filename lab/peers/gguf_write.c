@@ -1,6 +1,6 @@
-/* gguf_write: turns an install of the qwen3_5_moe family into a GGUF file of the same geometry, so
- * that a peer computes on the same weights. Affine 4-bit tensors become Q4_0, 8-bit ones Q8_0, of
- * the same bits a weight; routers, norms and the like become F32.
+/* gguf_write: turns an install of the qwen3_5 families, experts or dense, into a GGUF file of the
+ * same geometry, so that a peer computes on the same weights. Affine 4-bit tensors become Q4_0,
+ * 8-bit ones Q8_0, of the same bits a weight; routers, norms and the like become F32.
  *
  *   gguf_write INSTALL OUTPUT.gguf [q4_0|q8_0]      the last word: embeddings and head
  *
@@ -25,7 +25,6 @@
 #define ALIGN     32u
 #define BLOCK     32u /* values of a block of Q4_0 and Q8_0 */
 #define MOST_COLS 65536u
-#define ARCH      "qwen35moe"
 
 enum { GGML_F32 = 0, GGML_Q4_0 = 2, GGML_Q8_0 = 8 };
 enum { KV_U32 = 4, KV_F32 = 6, KV_STRING = 8, KV_ARRAY = 9, KV_I32 = 5 };
@@ -37,6 +36,13 @@ typedef enum change {
     V_COLUMNS,   /* of out_proj */
     MINUS_EXP_V, /* both */
 } change;
+
+/* A matrix as the install has it. */
+typedef struct source {
+    tt_dtype dtype;
+    uint64_t rows, cols;
+    const char *words, *scales, *biases; /* the last two of quantized ones */
+} source;
 
 /* A tensor to write: `stack` matrices of rows x cols. */
 typedef struct tensor {
@@ -56,6 +62,7 @@ typedef struct tensor {
 typedef struct job {
     tt_install *in;
     const tt_arch *arch;
+    const char *family;  /* general.architecture */
     const char *weights; /* mapped model_weights.bin */
     size_t weights_bytes;
     const char **experts; /* [L] mapped */
@@ -185,6 +192,29 @@ static void expert_mats(job *j, uint32_t l)
     }
 }
 
+#define MLP "layers.%u.mlp."
+
+static void dense(job *j, uint32_t l)
+{
+    resident(j, "blk.%u.ffn_gate.weight", MLP "gate_proj.weight", l, PLAIN);
+    resident(j, "blk.%u.ffn_up.weight", MLP "up_proj.weight", l, PLAIN);
+    resident(j, "blk.%u.ffn_down.weight", MLP "down_proj.weight", l, PLAIN);
+}
+
+static void experts(job *j, uint32_t l)
+{
+    resident(j, "blk.%u.ffn_gate_inp.weight", MLP "gate.weight", l, PLAIN);
+    tensor *gate =
+        resident(j, "blk.%u.ffn_gate_inp_shexp.weight", MLP "shared_expert_gate.weight", l, PLAIN);
+    gate->rank = 1;
+    resident(j, "blk.%u.ffn_gate_shexp.weight", MLP "shared_expert.gate_proj.weight", l, PLAIN);
+    resident(j, "blk.%u.ffn_up_shexp.weight", MLP "shared_expert.up_proj.weight", l, PLAIN);
+    resident(j, "blk.%u.ffn_down_shexp.weight", MLP "shared_expert.down_proj.weight", l, PLAIN);
+    expert_mats(j, l);
+}
+
+#undef MLP
+
 static void layer(job *j, uint32_t l)
 {
     resident(j, "blk.%u.attn_norm.weight", "layers.%u.input_layernorm.weight", l, PLUS_ONE);
@@ -194,16 +224,10 @@ static void layer(job *j, uint32_t l)
         attention(j, l);
     else
         delta_net(j, l);
-#define MLP "layers.%u.mlp."
-    resident(j, "blk.%u.ffn_gate_inp.weight", MLP "gate.weight", l, PLAIN);
-    tensor *gate =
-        resident(j, "blk.%u.ffn_gate_inp_shexp.weight", MLP "shared_expert_gate.weight", l, PLAIN);
-    gate->rank = 1;
-    resident(j, "blk.%u.ffn_gate_shexp.weight", MLP "shared_expert.gate_proj.weight", l, PLAIN);
-    resident(j, "blk.%u.ffn_up_shexp.weight", MLP "shared_expert.up_proj.weight", l, PLAIN);
-    resident(j, "blk.%u.ffn_down_shexp.weight", MLP "shared_expert.down_proj.weight", l, PLAIN);
-#undef MLP
-    expert_mats(j, l);
+    if (tt_arch_is_moe(j->arch))
+        experts(j, l);
+    else
+        dense(j, l);
 }
 
 static void list_all(job *j)
@@ -244,24 +268,24 @@ static uint64_t source_row(const job *j, const tensor *t, uint64_t i)
     return t->from + grouped(j->arch, at / t->head) * t->head + at % t->head;
 }
 
-static void decode(tt_dtype dtype, const char *words, const char *scales, const char *biases,
-                   uint64_t row, uint64_t cols, float *out)
+/* The only place that knows how a matrix of the install lies in memory. */
+static void decode_row(const source *m, uint64_t row, float *out)
 {
-    uint32_t bits = tt_dtype_bits(dtype);
+    uint32_t bits = tt_dtype_bits(m->dtype);
     if (bits > 0) {
-        tt_quant_decode(bits, (const uint32_t *)(const void *)words,
-                        (const uint16_t *)(const void *)scales,
-                        (const uint16_t *)(const void *)biases, cols, row, 0, cols, out);
+        tt_quant_decode(bits, (const uint32_t *)(const void *)m->words,
+                        (const uint16_t *)(const void *)m->scales,
+                        (const uint16_t *)(const void *)m->biases, m->cols, row, 0, m->cols, out);
         return;
     }
-    for (uint64_t i = 0; i < cols; i++) {
-        const char *at = words + (row * cols + i) * tt_dtype_bytes(dtype);
+    for (uint64_t i = 0; i < m->cols; i++) {
+        const char *at = m->words + (row * m->cols + i) * tt_dtype_bytes(m->dtype);
         uint16_t half;
         memcpy(&half, at, 2);
-        if (dtype == TT_DTYPE_F32)
+        if (m->dtype == TT_DTYPE_F32)
             memcpy(&out[i], at, 4);
         else
-            out[i] = dtype == TT_DTYPE_BF16 ? tt_bf16_to_f32(half) : tt_f16_to_f32(half);
+            out[i] = m->dtype == TT_DTYPE_BF16 ? tt_bf16_to_f32(half) : tt_f16_to_f32(half);
     }
 }
 
@@ -270,13 +294,23 @@ static void read_row(const job *j, const tensor *t, uint64_t i, float *out)
     if (t->mat != NULL) {
         const tt_expert_layout *x = tt_install_expert_layout(j->in);
         const char *e = j->experts[t->layer] + i / t->rows * x->stride;
-        decode(t->mat->dtype, e + t->mat->words_offset, e + t->mat->scales_offset,
-               e + t->mat->biases_offset, i % t->rows, t->cols, out);
+        const source m = {t->mat->dtype,
+                          t->rows,
+                          t->cols,
+                          e + t->mat->words_offset,
+                          e + t->mat->scales_offset,
+                          e + t->mat->biases_offset};
+        decode_row(&m, i % t->rows, out);
         return;
     }
     const tt_index_entry *e = t->entry;
-    decode(e->dtype, j->weights + e->offset, j->weights + e->scales_offset,
-           j->weights + e->biases_offset, source_row(j, t, i), t->cols, out);
+    const source m = {e->dtype,
+                      t->rows,
+                      t->cols,
+                      j->weights + e->offset,
+                      j->weights + e->scales_offset,
+                      j->weights + e->biases_offset};
+    decode_row(&m, source_row(j, t, i), out);
 }
 
 static void change_row(const job *j, const tensor *t, float *v, float *spare)
@@ -435,51 +469,70 @@ static void put_vocabulary(tt_buf *b, uint32_t n)
     text(b, "t 1");
 }
 
+/* "family.name" */
+static const char *key(const job *j, const char *name)
+{
+    static char out[96];
+    snprintf(out, sizeof out, "%s.%s", j->family, name);
+    return out;
+}
+
+static uint64_t put_numbers(tt_buf *b, const job *j)
+{
+    const tt_arch *a = j->arch;
+    bool moe = tt_arch_is_moe(a);
+    const struct {
+        const char *name;
+        uint32_t value;
+        bool left_out;
+    } numbers[] = {
+        {"block_count", a->n_layers, false},
+        {"context_length", a->max_position, false},
+        {"embedding_length", a->hidden_size, false},
+        {"feed_forward_length", moe ? a->moe_intermediate : a->intermediate, false},
+        {"vocab_size", a->vocab_size, false},
+        {"attention.head_count", a->n_heads, false},
+        {"attention.head_count_kv", a->n_kv_heads, false},
+        {"attention.key_length", a->head_dim, false},
+        {"attention.value_length", a->head_dim, false},
+        {"rope.dimension_count", (uint32_t)(a->head_dim * a->partial_rotary), false},
+        {"expert_count", a->n_experts, !moe},
+        {"expert_used_count", a->top_k, !moe},
+        {"expert_feed_forward_length", a->moe_intermediate, !moe},
+        {"expert_shared_feed_forward_length", a->shared_intermediate, !moe},
+        {"ssm.conv_kernel", a->conv_kernel, false},
+        {"ssm.inner_size", tt_arch_value_dim(a), false},
+        {"ssm.state_size", a->lin_key_dim, false},
+        {"ssm.time_step_rank", a->lin_value_heads, false},
+        {"ssm.group_count", a->lin_key_heads, false},
+        {"full_attention_interval", 4, false},
+    };
+    uint64_t n = 0;
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+        if (!numbers[i].left_out)
+            kv_u32(b, key(j, numbers[i].name), numbers[i].value), n++;
+    return n;
+}
+
 static uint64_t put_metadata(tt_buf *b, const job *j)
 {
     const tt_arch *a = j->arch;
-    const struct {
-        const char *key;
-        uint32_t value;
-    } numbers[] = {
-        {ARCH ".block_count", a->n_layers},
-        {ARCH ".context_length", a->max_position},
-        {ARCH ".embedding_length", a->hidden_size},
-        {ARCH ".feed_forward_length", a->moe_intermediate},
-        {ARCH ".vocab_size", a->vocab_size},
-        {ARCH ".attention.head_count", a->n_heads},
-        {ARCH ".attention.head_count_kv", a->n_kv_heads},
-        {ARCH ".attention.key_length", a->head_dim},
-        {ARCH ".attention.value_length", a->head_dim},
-        {ARCH ".rope.dimension_count", (uint32_t)(a->head_dim * a->partial_rotary)},
-        {ARCH ".expert_count", a->n_experts},
-        {ARCH ".expert_used_count", a->top_k},
-        {ARCH ".expert_feed_forward_length", a->moe_intermediate},
-        {ARCH ".expert_shared_feed_forward_length", a->shared_intermediate},
-        {ARCH ".ssm.conv_kernel", a->conv_kernel},
-        {ARCH ".ssm.inner_size", tt_arch_value_dim(a)},
-        {ARCH ".ssm.state_size", a->lin_key_dim},
-        {ARCH ".ssm.time_step_rank", a->lin_value_heads},
-        {ARCH ".ssm.group_count", a->lin_key_heads},
-        {ARCH ".full_attention_interval", 4},
-        {"general.alignment", ALIGN},
-    };
     uint64_t n = 0;
-    kv_text(b, "general.architecture", ARCH), n++;
+    kv_text(b, "general.architecture", j->family), n++;
     kv_text(b, "general.name", tt_install_model_id(j->in)), n++;
+    kv_u32(b, "general.alignment", ALIGN), n++;
     kv_text(b, "tokenizer.ggml.model", "gpt2"), n++;
     kv_text(b, "tokenizer.ggml.pre", "default"), n++;
     kv_u32(b, "tokenizer.ggml.bos_token_id", a->vocab_size - 1), n++;
     kv_u32(b, "tokenizer.ggml.eos_token_id", a->vocab_size - 1), n++;
     put_vocabulary(b, a->vocab_size), n += 2;
-    kv_f32(b, ARCH ".attention.layer_norm_rms_epsilon", a->rms_eps), n++;
-    kv_f32(b, ARCH ".rope.freq_base", a->rope_theta), n++;
-    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
-        kv_u32(b, numbers[i].key, numbers[i].value), n++;
+    kv_f32(b, key(j, "attention.layer_norm_rms_epsilon"), a->rms_eps), n++;
+    kv_f32(b, key(j, "rope.freq_base"), a->rope_theta), n++;
+    n += put_numbers(b, j);
     /* Three grids of positions that are the same one: any split of the 32 angles will do. */
     uint32_t angles = (uint32_t)(a->head_dim * a->partial_rotary) / 2;
     const uint32_t sections[4] = {angles - 2 * (angles / 3), angles / 3, angles / 3, 0};
-    text(b, ARCH ".rope.dimension_sections");
+    text(b, key(j, "rope.dimension_sections"));
     u32(b, KV_ARRAY);
     u32(b, KV_I32);
     u64(b, 4);
@@ -584,8 +637,11 @@ int main(int argc, char **argv)
     if (tt_install_open(argv[1], TT_INSTALL_NO_HASH, NULL, NULL, &j.in, &err) != TT_OK)
         die(argv[1], err.message);
     j.arch = tt_install_arch(j.in);
-    if (j.arch->family != TT_FAMILY_QWEN3_5_MOE)
-        die(argv[1], "only the qwen3_5_moe family is written");
+    j.family = j.arch->family == TT_FAMILY_QWEN3_5_MOE ? "qwen35moe"
+               : j.arch->family == TT_FAMILY_QWEN3_5   ? "qwen35"
+                                                       : NULL;
+    if (j.family == NULL)
+        die(argv[1], "only the families qwen3_5_moe and qwen3_5 are written");
     j.buf = malloc(BUFFER);
     j.experts = calloc(j.arch->n_layers, sizeof *j.experts);
     if (j.buf == NULL || j.experts == NULL ||
@@ -594,7 +650,7 @@ int main(int argc, char **argv)
     if (tt_install_path(j.in, TT_WEIGHTS_NAME, path, &err) != TT_OK)
         die(argv[1], err.message);
     j.weights = map(path, &j.weights_bytes);
-    for (uint32_t l = 0; l < j.arch->n_layers; l++)
+    for (uint32_t l = 0; l < j.arch->n_layers && tt_arch_is_moe(j.arch); l++)
         j.experts[l] = map(tt_install_expert_path(j.in, l, false), &j.experts_bytes);
     list_all(&j);
     write_file(&j, argv[2]);

@@ -336,12 +336,44 @@ static void speed_is_reported_whole(void **state)
     assert_true(number("prompt_tokens") == 70);
 }
 
+/* Tokens see the rows before them, whatever put them there. */
+static void bytes_of_keys_and_values_are_told(void **state)
+{
+    const char *install = fixture_install(RANDOM, NULL, 16);
+    EXPECT(0, "decode", "--model", install, "--prompt-tokens", "6", "--tokens", "4", "--repeat",
+           "1", "--kv-bits", "16", "--json");
+    double eight_rows = number("kv_bytes_per_token");
+    EXPECT(0, "decode", "--model", install, "--fill-context", "800", "--warm-up", "30", "--tokens",
+           "20", "--repeat", "1", "--kv-bits", "16", "--json");
+    assert_true(eight_rows > 0 && number("kv_bytes_per_token") == eight_rows * 840 / 8);
+    EXPECT(0, "prefill", "--model", install, "--tokens", "4", "--repeat", "1", "--json");
+    assert_null(json_object_get(last, "kv_bytes_per_token"));
+}
+
+/* A dense model has no experts to ask for; a word about how they are read is a mistake there. */
+static void dense_models_are_measured(void **state)
+{
+    const char *install = fixture_install("tests/vectors/dense-random-tied", NULL, 16);
+    EXPECT(0, "decode", "--model", install, "--tokens", "4", "--repeat", "2", "--json");
+    assert_true(number("median") > 0 && number("expert_bytes_read") == 0);
+    assert_true(number("expert_hit_rate") == 1);
+    EXPECT(0, "decode", "--model", install, "--fill-context", "100", "--tokens", "4", "--repeat",
+           "1", "--json");
+    EXPECT(0, "prefill", "--model", install, "--tokens", "70", "--repeat", "2", "--json");
+    assert_true(number("median") > 0);
+    REFUSES(1, "this is a dense model", "decode", "--model", install, "--reader", "pool");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(wrong_usage_is_refused),  cmocka_unit_test(failures_are_named),
-        cmocka_unit_test(logits_are_the_oracles),  cmocka_unit_test(perplexity_is_the_definition),
+        cmocka_unit_test(wrong_usage_is_refused),
+        cmocka_unit_test(failures_are_named),
+        cmocka_unit_test(logits_are_the_oracles),
+        cmocka_unit_test(perplexity_is_the_definition),
         cmocka_unit_test(speed_is_reported_whole),
+        cmocka_unit_test(bytes_of_keys_and_values_are_told),
+        cmocka_unit_test(dense_models_are_measured),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -481,6 +481,35 @@ static void the_35b_has_its_published_size(void **state)
     synth_close(&m);
 }
 
+/* The head is the embedding, so it counts once; KV heads and FFN widths decide the rest. */
+static void the_dense_ones_have_their_published_sizes(void **state)
+{
+    static const struct {
+        const char *preset;
+        uint32_t layers, tensors;
+        uint64_t weights;
+    } all[] = {{"qwen3.5-2b", 24, 24 / 4 * (3 * 14 + 11) + 2, 1881825088},
+               {"qwen3.5-4b", 32, 32 / 4 * (3 * 14 + 11) + 2, 4205751296}};
+    for (unsigned i = 0; i < 2; i++) {
+        synth_options o = tiny("");
+        synth_model m;
+        o.preset = all[i].preset;
+        o.table_bits = 4;
+        assert_int_equal(synth_open(&o, &m, NULL), TT_OK);
+        uint64_t weights = 0;
+        for (size_t k = 0; k < m.n_tensors; k++) {
+            const synth_tensor *t = &m.tensors[k];
+            weights += t->rows * (t->cols > 0 ? t->cols : 1);
+            if (strcmp(t->name, "embed_tokens.weight") == 0)
+                assert_int_equal(t->dtype, TT_DTYPE_Q4);
+        }
+        assert_true(m.arch.tied_head && m.arch.n_layers == all[i].layers);
+        assert_int_equal(m.n_tensors, all[i].tensors);
+        assert_int_equal(weights, all[i].weights);
+        synth_close(&m);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -493,6 +522,7 @@ int main(void)
         cmocka_unit_test(an_interrupted_run_leaves_nothing),
         cmocka_unit_test(impossible_models_are_refused_in_words),
         cmocka_unit_test(the_35b_has_its_published_size),
+        cmocka_unit_test(the_dense_ones_have_their_published_sizes),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -44,17 +44,22 @@ static int tear_down(void **state)
     return 0;
 }
 
-static tt_model *open_model(uint32_t kv_bits)
+static tt_model *open_wide(uint32_t kv_bits, uint32_t context, uint32_t chunk)
 {
     tt_model_options mo;
     tt_model *m = NULL;
     tt_model_options_default(&mo);
-    mo.max_context = 300;
+    mo.max_context = context;
     mo.threads = 2;
-    mo.prefill_chunk = 64;
+    mo.prefill_chunk = chunk;
     mo.kv_bits = kv_bits;
     assert_int_equal(tt_model_open(install, &mo, NULL, NULL, &m, NULL), TT_OK);
     return m;
+}
+
+static tt_model *open_model(uint32_t kv_bits)
+{
+    return open_wide(kv_bits, 300, 64);
 }
 
 static void logits_after(tt_model *m, uint32_t past, uint64_t seed, float *out)
@@ -91,6 +96,24 @@ static void the_past_follows_from_its_seed(void **state)
         free(b);
         tt_model_close(&m);
     }
+}
+
+/* A chunk has more rows than the buffers of a span. */
+static void the_past_does_not_follow_from_the_chunk(void **state)
+{
+    enum { PAST = 5000 };
+    float *logits[2];
+    size_t n = 0;
+    for (unsigned i = 0; i < 2; i++) {
+        tt_model *m = open_wide(8, PAST + 2, i == 0 ? 64 : 4096);
+        n = m->arch.vocab_size;
+        logits[i] = calloc(n, sizeof **logits);
+        logits_after(m, PAST, 1, logits[i]);
+        tt_model_close(&m);
+    }
+    assert_memory_equal(logits[0], logits[1], n * sizeof **logits);
+    free(logits[0]);
+    free(logits[1]);
 }
 
 static void the_context_ends(void **state)
@@ -136,6 +159,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_past_follows_from_its_seed),
+        cmocka_unit_test(the_past_does_not_follow_from_the_chunk),
         cmocka_unit_test(the_context_ends),
         cmocka_unit_test(stage_times_are_taken),
     };
