@@ -191,9 +191,11 @@ static inline size_t tt_scratch_bytes(const tt_backend_limits *lim)
     size_t delta =
         sizeof(double) *
         (2 * C * C + C * (2 * (size_t)lim->delta.value_dim + (size_t)lim->delta.key_dim));
-    /* attend_codes: 64 queries of two planes, a panel of 64 keys and the weights of all queries */
-    size_t groups = lim->head_dim / TT_GROUP + 1;
-    size_t attend = 4 * (groups * (64 * 34 + 64 * 18 + 128) + 64 * 16 + 64 * 64) + 1024;
+    /* attend_codes: for 64 queries two planes, scale and sum; words of 64 keys; of 128 keys words
+     * of a group of values, scales and biases; weights of all queries */
+    size_t groups = lim->head_dim / TT_GROUP + 1, queries = TT_ATTEND_QUERIES;
+    size_t attend = groups * (queries * 34 + 64 * 16 + 4 * 128) + 128 * 16 + queries * 128;
+    attend = 4 * attend + 1024;
     /* and records of the segment in work and of those before it */
     attend += 4 * 2 * TT_ATTEND_QUERIES * tt_attend_record(lim->head_dim);
     size_t most = TT_DOT_SCRATCH > TT_LINEAR_SCRATCH ? TT_DOT_SCRATCH : TT_LINEAR_SCRATCH;
