@@ -23,9 +23,9 @@
 /* Queries of a piece at most, rows times heads. */
 #define TT_ATTEND_QUERIES 64u
 
-/* A piece of attention: query heads [h0, h1), which share a KV head, of rows [t0, t1), over keys
- * [k0, k1) of one segment; row t sees those up to pos0 + t. What comes of query (t, h) is record
- * (t - t0) * ld + h - h0 (below). */
+/* A piece of attention: query heads [h0, h1), which share a KV head or are all of several, of rows
+ * [t0, t1), over keys [k0, k1) of one segment; row t sees those up to pos0 + t. What comes of query
+ * (t, h) is record (t - t0) * ld + h - h0 (below). */
 typedef struct tt_attend_piece {
     uint32_t h0, h1, t0, t1, k0, k1;
     uint32_t pos0, ld;
@@ -163,6 +163,13 @@ float tt_ref_dot(const int32_t *xq, const tt_mat *W, uint32_t row, uint32_t plan
  * threads at once and the result says nothing of how many they were. A record holds what a segment
  * (or all up to one) makes of a query: dim sums of weights times values, then the largest score
  * and the sum of the weights against it. Records are joined in ascending order. */
+static inline uint32_t tt_attend_sets(const tt_attend_piece *p, uint32_t q_heads,
+                                      const tt_kv_layer *kv) /* KV heads of a piece */
+{
+    uint32_t group = q_heads / kv->heads;
+    return p->h1 - p->h0 > group ? (p->h1 - p->h0) / group : 1;
+}
+
 static inline size_t tt_attend_record(uint32_t dim) /* floats */
 {
     return ((size_t)dim + 2 + 15) / 16 * 16;

@@ -383,7 +383,8 @@ static void op_delta_chunked(tt_backend *be, float *o, float *S, const float *c,
 /* Units of work a thread: with fewer, segments of keys are what is handed out. */
 #define ATTEND_UNITS 4u
 
-/* A unit: one tile of rows, `heads` query heads (the last one of a KV head may have less). */
+/* A unit: one tile of rows, `heads` query heads, of one KV head (whose last unit may have less) or
+ * of `sets` whole ones (of which the last unit may have less). */
 typedef struct attend_job {
     const tt_cpu_impl *im;
     float *o;
@@ -391,7 +392,7 @@ typedef struct attend_job {
     const tt_kv_layer *kv;
     uint32_t q_heads, pos0, T, planes;
     uint32_t heads, chunks; /* chunks: units of a KV head */
-    uint32_t tiles, units;
+    uint32_t sets, tiles, units;
     size_t record;  /* floats */
     float *records; /* of [segment of the wave][row][head], after those that all is joined into */
     uint32_t s0;    /* first segment of the wave */
@@ -413,11 +414,14 @@ static uint32_t segments_of(uint32_t pos) /* that a row at `pos` sees */
 /* Heads and rows of a unit, and keys of segment s as far as they matter; false when none does. */
 static bool piece_of(tt_attend_piece *p, const attend_job *j, uint32_t unit, uint32_t s)
 {
-    uint32_t group = j->q_heads / j->kv->heads, i = unit % (j->kv->heads * j->chunks);
-    uint32_t first = i % j->chunks * j->heads;
-    p->h0 = i / j->chunks * group + first;
-    p->h1 = p->h0 + (group - first < j->heads ? group - first : j->heads);
-    p->t0 = folded(unit / (j->kv->heads * j->chunks), j->tiles) * ATTEND_ROWS;
+    uint32_t group = j->q_heads / j->kv->heads, across = j->units / j->tiles, i = unit % across;
+    p->h0 = i / j->chunks * j->sets * group + i % j->chunks * j->heads;
+    p->h1 = (i / j->chunks + 1) * j->sets * group;
+    if (p->h1 > j->q_heads)
+        p->h1 = j->q_heads;
+    if (j->sets == 1 && p->h1 - p->h0 > j->heads)
+        p->h1 = p->h0 + j->heads;
+    p->t0 = folded(unit / across, j->tiles) * ATTEND_ROWS;
     p->t1 = p->t0 + ATTEND_ROWS < j->T ? p->t0 + ATTEND_ROWS : j->T;
     p->pos0 = j->pos0;
     p->k0 = s * TT_ATTEND_KEYS;
@@ -531,20 +535,21 @@ static void attend_rows(void *ctx, size_t begin, size_t end, unsigned worker)
     }
 }
 
-/* As many heads of a KV head together as a piece can hold, fewer where threads would be idle. */
+/* As many heads together as a piece can hold, so that rows of keys are read once and from end to
+ * end; fewer where threads would be idle. */
 static void cut_units(attend_job *j, unsigned threads)
 {
     uint32_t rows = j->T < ATTEND_ROWS ? j->T : ATTEND_ROWS, group = j->q_heads / j->kv->heads;
     uint32_t most = TT_ATTEND_QUERIES / rows;
+    bool alone = segments_of(j->pos0 + j->T - 1) == 1;
     j->tiles = (j->T + ATTEND_ROWS - 1) / ATTEND_ROWS;
     j->heads = group < most ? group : most;
-    bool alone = segments_of(j->pos0 + j->T - 1) == 1;
-    for (;;) {
-        j->chunks = (group + j->heads - 1) / j->heads;
-        j->units = j->tiles * j->kv->heads * j->chunks;
+    j->sets = alone || most < group ? 1 : most / group < j->kv->heads ? most / group : j->kv->heads;
+    for (;; j->heads = (j->heads + 1) / 2) {
+        j->chunks = j->sets > 1 ? 1 : (group + j->heads - 1) / j->heads;
+        j->units = j->tiles * ((j->kv->heads + j->sets - 1) / j->sets) * j->chunks;
         if (!alone || j->units >= threads || j->heads == 1)
             return;
-        j->heads = (j->heads + 1) / 2;
     }
 }
 
