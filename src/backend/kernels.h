@@ -198,11 +198,12 @@ static inline size_t tt_scratch_bytes(const tt_backend_limits *lim)
     size_t delta =
         sizeof(double) *
         (2 * C * C + C * (2 * (size_t)lim->delta.value_dim + (size_t)lim->delta.key_dim));
-    /* attend_codes: for 64 queries two planes, scale and sum; words of 64 keys; of 128 keys words
-     * of a group of values, scales and biases; weights of all queries */
+    /* attend_codes: for 64 queries two planes, scale and sum; scales and biases of 128 keys; a
+     * group of up to 32 keys; two groups of values of 128; weights of all queries, as they are and
+     * in two planes */
     size_t groups = lim->head_dim / TT_GROUP + 1, queries = TT_ATTEND_QUERIES;
-    size_t attend = groups * (queries * 34 + 64 * 16 + 4 * 128) + 128 * 16 + queries * 128;
-    attend = 4 * attend + 1024;
+    size_t attend = groups * (queries * 34 + 4 * 128) + 16 * 32 + 2 * 128 * 16;
+    attend = 4 * (attend + queries * (128 + 2 * 128 / 4)) + 1024;
     /* and records of the segment in work and of those before it */
     attend += 4 * 2 * TT_ATTEND_QUERIES * tt_attend_record(lim->head_dim);
     size_t most = TT_DOT_SCRATCH > TT_LINEAR_SCRATCH ? TT_DOT_SCRATCH : TT_LINEAR_SCRATCH;
