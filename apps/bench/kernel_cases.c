@@ -341,7 +341,7 @@ static void make_attend(kernel_case *c, work *w, uint32_t bits, uint32_t keys, u
     w->q_heads = 16;
     w->keys = keys;
     w->T = T;
-    w->prompt = T > 1;
+    w->prompt = T > 16;
     size_t rows = (size_t)keys * turns, codes = tt_kv_row_bytes(bits, 2, 256),
            meta = tt_kv_meta_bytes(bits, 2, 256), n = (size_t)T * w->q_heads * w->kv.dim;
     w->kv.k = take(&w->room, rows * codes);
@@ -356,8 +356,8 @@ static void make_attend(kernel_case *c, work *w, uint32_t bits, uint32_t keys, u
     if (w->room.base != NULL)
         fill_kv(w, (uint32_t)rows);
     c->op = "attend";
-    snprintf(c->shape, sizeof c->shape, "%u-bit rows, 16 heads of 256, %u rows at %u keys", bits, T,
-             keys);
+    snprintf(c->shape, sizeof c->shape, "%u-bit rows, 16 heads of 256, %u row%s at %u keys", bits,
+             T, T > 1 ? "s" : "", keys);
     c->macs = 2.0 * T * w->q_heads * w->kv.dim * (keys - T / 2.0);
     c->bytes = 2.0 * keys * (double)(codes + meta);
     c->run = run_attend;
@@ -449,6 +449,8 @@ static const recipe recipes[] = {
     {ATTEND, TT_DTYPE_F32, 16, 32768, 1, BOUND_MEMORY},
     {ATTEND, TT_DTYPE_F32, 8, 32768, 1, BOUND_MEMORY},
     {ATTEND, TT_DTYPE_F32, 4, 32768, 1, BOUND_MEMORY},
+    {ATTEND, TT_DTYPE_F32, 8, 131072, 1, BOUND_MEMORY},
+    {ATTEND, TT_DTYPE_F32, 8, 32768, 4, BOUND_MEMORY},
     {DELTA, TT_DTYPE_F32, 0, 0, 1, BOUND_MEMORY},
     {MATMUL, TT_DTYPE_Q4, 2048, 2048, 512, BOUND_DOT},
     {MATMUL, TT_DTYPE_Q4, 2048, 4096, 512, BOUND_DOT},

@@ -19,6 +19,19 @@
 /* Column cuts of the recurrent state and of the convolution's channels: whole cache lines. */
 #define TT_COL_GRAIN 64u
 
+/* Keys of a segment of attention: each has a softmax and sums of its own. */
+#define TT_ATTEND_KEYS 1024u
+/* Queries of a piece at most, rows times heads. */
+#define TT_ATTEND_QUERIES 64u
+
+/* A piece of attention: query heads [h0, h1), which share a KV head or are all of several, of rows
+ * [t0, t1), over keys [k0, k1) of one segment; row t sees those up to pos0 + t. What comes of query
+ * (t, h) is record (t - t0) * ld + h - h0 (below). */
+typedef struct tt_attend_piece {
+    uint32_t h0, h1, t0, t1, k0, k1;
+    uint32_t pos0, ld;
+} tt_attend_piece;
+
 typedef struct tt_kernels {
     const char *level;
 
@@ -62,11 +75,17 @@ typedef struct tt_kernels {
     void (*kv_append)(const tt_kv_layer *kv, const float *k, const float *v, uint32_t pos);
     /* query heads [h0, h1), which share a KV head, of rows [t0, t1); o and q are of row 0 */
     void (*attend)(float *o, const float *q, const tt_kv_layer *kv, uint32_t q_heads, uint32_t h0,
-                   uint32_t h1, uint32_t pos0, uint32_t t0, uint32_t t1, void *scratch);
+                   uint32_t h1, uint32_t pos0, uint32_t t0, uint32_t t1);
+    /* One piece; q is of row 0. Levels that have it need no `attend`. */
+    void (*attend_keys)(float *records, const float *q, const tt_kv_layer *kv, uint32_t q_heads,
+                        const tt_attend_piece *piece, void *scratch);
     /* The same over rows of 8 or 4 bits in whole numbers; NULL at levels that have none. */
-    void (*attend_codes)(float *o, const float *q, const tt_kv_layer *kv, uint32_t q_heads,
-                         uint32_t h0, uint32_t h1, uint32_t pos0, uint32_t t0, uint32_t t1,
-                         uint32_t planes, void *scratch);
+    void (*attend_codes)(float *records, const float *q, const tt_kv_layer *kv, uint32_t q_heads,
+                         const tt_attend_piece *piece, uint32_t planes, void *scratch);
+    /* One query: the record of the next segment into what earlier ones left. */
+    void (*attend_join)(float *all, const float *record, uint32_t dim);
+    /* o[dim] = the sums of a record over its total */
+    void (*attend_end)(float *o, const float *record, uint32_t dim);
     void (*sigmoid_gate)(float *o, const float *r, size_t head_stride, uint32_t heads,
                          uint32_t dim);
 
@@ -139,6 +158,24 @@ static inline size_t tt_dot_words(uint32_t cols, uint32_t planes) /* of a row */
 void tt_ref_quantize(int32_t *xq, const float *x, uint32_t cols, tt_dtype weights, uint32_t planes);
 float tt_ref_dot(const int32_t *xq, const tt_mat *W, uint32_t row, uint32_t planes);
 
+/* ---- attention in segments ----
+ *
+ * Keys are cut at absolute multiples of TT_ATTEND_KEYS, so that a long context can be read by many
+ * threads at once and the result says nothing of how many they were. A record holds what a segment
+ * (or all up to one) makes of a query: dim sums of weights times values, then the largest score
+ * and the sum of the weights against it. Records are joined in ascending order. */
+static inline uint32_t tt_attend_sets(const tt_attend_piece *p, uint32_t q_heads,
+                                      const tt_kv_layer *kv) /* KV heads of a piece */
+{
+    uint32_t group = q_heads / kv->heads;
+    return p->h1 - p->h0 > group ? (p->h1 - p->h0) / group : 1;
+}
+
+static inline size_t tt_attend_record(uint32_t dim) /* floats */
+{
+    return ((size_t)dim + 2 + 15) / 16 * 16;
+}
+
 /* ---- scratch of one worker ---- */
 
 #define TT_LINEAR_ROWS  8u    /* weight rows decoded at a time ... */
@@ -162,9 +199,14 @@ static inline size_t tt_scratch_bytes(const tt_backend_limits *lim)
     size_t delta =
         sizeof(double) *
         (2 * C * C + C * (2 * (size_t)lim->delta.value_dim + (size_t)lim->delta.key_dim));
-    /* attend_codes: 64 queries of two planes, a panel of 64 keys and the weights of all queries */
-    size_t groups = lim->head_dim / TT_GROUP + 1;
-    size_t attend = 4 * (groups * (64 * 34 + 64 * 18 + 128) + 64 * 16 + 64 * 64) + 1024;
+    /* attend_codes: for 64 queries two planes, scale and sum; scales and biases of 128 keys; a
+     * group of up to 32 keys; two groups of values of 128; weights of all queries, as they are and
+     * in two planes */
+    size_t groups = lim->head_dim / TT_GROUP + 1, queries = TT_ATTEND_QUERIES;
+    size_t attend = groups * (queries * 34 + 4 * 128) + 16 * 32 + 2 * 128 * 16;
+    attend = 4 * (attend + queries * (128 + 2 * 128 / 4)) + 1024;
+    /* and records of the segment in work and of those before it */
+    attend += 4 * 2 * TT_ATTEND_QUERIES * tt_attend_record(lim->head_dim);
     size_t most = TT_DOT_SCRATCH > TT_LINEAR_SCRATCH ? TT_DOT_SCRATCH : TT_LINEAR_SCRATCH;
     most = attend > most ? attend : most;
     if (lim->delta.value_heads > 0 && delta > most)
@@ -178,7 +220,7 @@ typedef struct tt_cpu_impl {
     size_t scratch_bytes; /* of one worker */
     size_t total_bytes;
     char *scratch; /* threads of them, 64-byte aligned */
-    int32_t *xq;   /* TT_DOT_BYTES of activations */
+    int32_t *xq;   /* TT_DOT_BYTES of activations, or of records of attention */
 } tt_cpu_impl;
 
 #endif

@@ -380,13 +380,23 @@ static void op_delta_chunked(tt_backend *be, float *o, float *S, const float *c,
 
 /* Rows of a tile share the keys they read. */
 #define ATTEND_ROWS 8u
+/* Units of work a thread: with fewer, segments of keys are what is handed out. */
+#define ATTEND_UNITS 4u
 
+/* A unit: one tile of rows, `heads` query heads, of one KV head (whose last unit may have less) or
+ * of `sets` whole ones (of which the last unit may have less). */
 typedef struct attend_job {
     const tt_cpu_impl *im;
     float *o;
     const float *q;
     const tt_kv_layer *kv;
     uint32_t q_heads, pos0, T, planes;
+    uint32_t heads, chunks; /* chunks: units of a KV head */
+    uint32_t sets, tiles, units;
+    size_t record;  /* floats */
+    float *records; /* of [segment of the wave][row][head], after those that all is joined into */
+    uint32_t s0;    /* first segment of the wave */
+    uint32_t slot0; /* and where it stands */
 } attend_job;
 
 /* Later rows see more keys, so tiles are taken from both ends in turn: any contiguous part of the
@@ -396,34 +406,176 @@ static uint32_t folded(uint32_t i, uint32_t n)
     return i % 2 == 0 ? i / 2 : n - 1 - i / 2;
 }
 
-/* Items are the query heads of a tile, tile after tile; heads that share a KV head go together. */
-static void attend_part(void *ctx, size_t begin, size_t end, unsigned worker)
+static uint32_t segments_of(uint32_t pos) /* that a row at `pos` sees */
+{
+    return pos / TT_ATTEND_KEYS + 1;
+}
+
+/* Heads and rows of a unit, and keys of segment s as far as they matter; false when none does. */
+static bool piece_of(tt_attend_piece *p, const attend_job *j, uint32_t unit, uint32_t s)
+{
+    uint32_t group = j->q_heads / j->kv->heads, across = j->units / j->tiles, i = unit % across;
+    p->h0 = i / j->chunks * j->sets * group + i % j->chunks * j->heads;
+    p->h1 = (i / j->chunks + 1) * j->sets * group;
+    if (p->h1 > j->q_heads)
+        p->h1 = j->q_heads;
+    if (j->sets == 1 && p->h1 - p->h0 > j->heads)
+        p->h1 = p->h0 + j->heads;
+    p->t0 = folded(unit / across, j->tiles) * ATTEND_ROWS;
+    p->t1 = p->t0 + ATTEND_ROWS < j->T ? p->t0 + ATTEND_ROWS : j->T;
+    p->pos0 = j->pos0;
+    p->k0 = s * TT_ATTEND_KEYS;
+    p->k1 = j->pos0 + p->t1;
+    if (p->k1 > p->k0 + TT_ATTEND_KEYS)
+        p->k1 = p->k0 + TT_ATTEND_KEYS;
+    return p->k0 < p->k1;
+}
+
+static void attend_piece(const attend_job *j, float *records, const tt_attend_piece *p,
+                         void *scratch)
+{
+    if (j->im->k.attend_codes != NULL && j->kv->bits <= 8)
+        j->im->k.attend_codes(records, j->q, j->kv, j->q_heads, p, j->planes, scratch);
+    else
+        j->im->k.attend_keys(records, j->q, j->kv, j->q_heads, p, scratch);
+}
+
+/* Items are units, which go through all their segments. */
+static void attend_units(void *ctx, size_t begin, size_t end, unsigned worker)
 {
     const attend_job *j = ctx;
-    uint32_t tiles = (j->T + ATTEND_ROWS - 1) / ATTEND_ROWS, group = j->q_heads / j->kv->heads;
-    for (size_t i = begin; i < end;) {
-        uint32_t h0 = (uint32_t)(i % j->q_heads), h1 = h0 / group * group + group;
-        if (h1 - h0 > end - i)
-            h1 = h0 + (uint32_t)(end - i);
-        uint32_t t0 = folded((uint32_t)(i / j->q_heads), tiles) * ATTEND_ROWS;
-        uint32_t t1 = t0 + ATTEND_ROWS < j->T ? t0 + ATTEND_ROWS : j->T;
-        void *scratch = tt_scratch_of(j->im, worker);
-        if (j->im->k.attend_codes != NULL && j->kv->bits <= 8)
-            j->im->k.attend_codes(j->o, j->q, j->kv, j->q_heads, h0, h1, j->pos0, t0, t1, j->planes,
-                                  scratch);
-        else
-            j->im->k.attend(j->o, j->q, j->kv, j->q_heads, h0, h1, j->pos0, t0, t1, scratch);
-        i += h1 - h0;
+    char *scratch = tt_scratch_of(j->im, worker);
+    float *all = (float *)(void *)scratch, *one = all + TT_ATTEND_QUERIES * j->record;
+    void *rest = one + TT_ATTEND_QUERIES * j->record;
+    for (size_t u = begin; u < end; u++) {
+        tt_attend_piece p;
+        for (uint32_t s = 0; piece_of(&p, j, (uint32_t)u, s); s++) {
+            p.ld = p.h1 - p.h0;
+            attend_piece(j, s == 0 ? all : one, &p, rest);
+            for (uint32_t i = 0; s > 0 && i < (p.t1 - p.t0) * p.ld; i++)
+                if (s < segments_of(j->pos0 + p.t0 + i / p.ld))
+                    j->im->k.attend_join(all + i * j->record, one + i * j->record, j->kv->dim);
+        }
+        for (uint32_t i = 0; i < (p.t1 - p.t0) * p.ld; i++) {
+            size_t row = p.t0 + i / p.ld, head = p.h0 + i % p.ld;
+            j->im->k.attend_end(j->o + (row * j->q_heads + head) * j->kv->dim, all + i * j->record,
+                                j->kv->dim);
+        }
+    }
+}
+
+/* Items are units of one segment after another: neighbours read the same rows. */
+static void attend_segments(void *ctx, size_t begin, size_t end, unsigned worker)
+{
+    const attend_job *j = ctx;
+    for (size_t i = begin; i < end; i++) {
+        uint32_t at = (uint32_t)(i / j->units);
+        tt_attend_piece p;
+        if (!piece_of(&p, j, (uint32_t)(i % j->units), j->s0 + at))
+            continue;
+        p.ld = j->q_heads;
+        size_t query = (((size_t)j->slot0 + at) * j->T + p.t0) * j->q_heads + p.h0;
+        attend_piece(j, j->records + query * j->record, &p, tt_scratch_of(j->im, worker));
+    }
+}
+
+/* Items are queries: what a wave of segments has made of them is joined. */
+static void join_wave(const attend_job *j, uint32_t n, size_t begin, size_t end)
+{
+    size_t step = (size_t)j->T * j->q_heads * j->record;
+    for (size_t i = begin; i < end; i++) {
+        float *all = j->records + i * j->record;
+        uint32_t sees = segments_of(j->pos0 + (uint32_t)(i / j->q_heads));
+        for (uint32_t k = 1; k < j->slot0 + n && j->s0 + k - j->slot0 < sees; k++)
+            j->im->k.attend_join(all, all + k * step, j->kv->dim);
+        if (sees <= j->s0 + n) /* again in every later wave, which adds nothing */
+            j->im->k.attend_end(j->o + i * j->kv->dim, all, j->kv->dim);
+    }
+}
+
+typedef struct wave_job {
+    const attend_job *job;
+    uint32_t n;
+} wave_job;
+
+static void join_part(void *ctx, size_t begin, size_t end, unsigned worker)
+{
+    const wave_job *w = ctx;
+    join_wave(w->job, w->n, begin, end);
+}
+
+/* Waves of as many segments as there is room for; false when there is too little. */
+static bool attend_in_waves(tt_backend *be, attend_job *j)
+{
+    size_t queries = (size_t)j->T * j->q_heads;
+    size_t slots = TT_DOT_BYTES / sizeof(float) / (queries * j->record);
+    uint32_t segments = segments_of(j->pos0 + j->T - 1), n;
+    if (slots < 3 || segments < 2)
+        return false;
+    j->records = (float *)(void *)j->im->xq;
+    for (j->s0 = 0; j->s0 < segments; j->s0 += n) {
+        j->slot0 = j->s0 > 0;
+        n = segments - j->s0;
+        if (n > slots - j->slot0)
+            n = (uint32_t)slots - j->slot0;
+        tt_pool_run(be->pool, (size_t)n * j->units, 1, attend_segments, j);
+        wave_job w = {j, n};
+        tt_ops_run(be, queries, 1, (uint64_t)n * queries * j->kv->dim, join_part, &w);
+    }
+    return true;
+}
+
+/* Levels without pieces, which is the reference: items are the query heads of a row. */
+static void attend_rows(void *ctx, size_t begin, size_t end, unsigned worker)
+{
+    const attend_job *j = ctx;
+    for (size_t i = begin; i < end; i++) {
+        uint32_t t = folded((uint32_t)(i / j->q_heads), j->T), h = (uint32_t)(i % j->q_heads);
+        j->im->k.attend(j->o, j->q, j->kv, j->q_heads, h, h + 1, j->pos0, t, t + 1);
+    }
+}
+
+/* As many heads together as a piece can hold, so that rows of keys are read once and from end to
+ * end; fewer where threads would be idle. */
+static void cut_units(attend_job *j, unsigned threads)
+{
+    uint32_t rows = j->T < ATTEND_ROWS ? j->T : ATTEND_ROWS, group = j->q_heads / j->kv->heads;
+    uint32_t most = TT_ATTEND_QUERIES / rows;
+    bool alone = segments_of(j->pos0 + j->T - 1) == 1;
+    j->tiles = (j->T + ATTEND_ROWS - 1) / ATTEND_ROWS;
+    j->heads = group < most ? group : most;
+    j->sets = alone || most < group ? 1 : most / group < j->kv->heads ? most / group : j->kv->heads;
+    for (;; j->heads = (j->heads + 1) / 2) {
+        j->chunks = j->sets > 1 ? 1 : (group + j->heads - 1) / j->heads;
+        j->units = j->tiles * ((j->kv->heads + j->sets - 1) / j->sets) * j->chunks;
+        if (!alone || j->units >= threads || j->heads == 1)
+            return;
     }
 }
 
 static void op_attend(tt_backend *be, float *o, const float *q, const tt_kv_layer *kv,
                       uint32_t q_heads, uint32_t pos0, uint32_t T)
 {
-    attend_job j = {tt_impl_of(be), o, q, kv, q_heads, pos0, T, be->prompt ? 1 : 2};
-    size_t items = (size_t)((T + ATTEND_ROWS - 1) / ATTEND_ROWS) * q_heads;
-    uint64_t keys = pos0 + (T + 1) / 2;
-    tt_ops_run(be, items, 1, (uint64_t)T * q_heads * keys * kv->dim * 2, attend_part, &j);
+    const tt_cpu_impl *im = tt_impl_of(be);
+    attend_job j = {.im = im,
+                    .o = o,
+                    .q = q,
+                    .kv = kv,
+                    .q_heads = q_heads,
+                    .pos0 = pos0,
+                    .T = T,
+                    .planes = be->prompt ? 1 : 2,
+                    .record = tt_attend_record(kv->dim)};
+    uint64_t work = (uint64_t)T * q_heads * (pos0 + (T + 1) / 2) * kv->dim * 2;
+    if (T == 0)
+        return;
+    if (im->k.attend_keys == NULL) {
+        tt_ops_run(be, (size_t)T * q_heads, 1, work, attend_rows, &j);
+        return;
+    }
+    cut_units(&j, im->threads);
+    if (j.units >= im->threads * ATTEND_UNITS || !attend_in_waves(be, &j))
+        tt_ops_run(be, j.units, 1, work, attend_units, &j);
 }
 
 const tt_ops tt_cpu_ops = {

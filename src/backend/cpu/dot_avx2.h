@@ -44,20 +44,6 @@ V_INLINE vi i_loadn(const void *p, uint32_t bytes) /* the rest is zero */
     __builtin_memcpy(some, p, bytes);
     return i_load(some);
 }
-/* Codes of a group fill whole vectors here. */
-typedef struct i_part {
-    char none;
-} i_part;
-V_INLINE i_part i_part_of(size_t bytes)
-{
-    (void)bytes;
-    return (i_part){0};
-}
-V_INLINE vi i_load_codes(const void *p, i_part part)
-{
-    (void)part;
-    return i_load(p);
-}
 V_INLINE void i_store(void *p, vi a)
 {
     _mm256_storeu_si256(p, a);
@@ -222,6 +208,65 @@ V_INLINE void i_put4(int32_t *to, size_t step, const i_codes c[4])
             _mm_storeu_si128((__m128i *)at, _mm256_castsi256_si128(w[k]));
             _mm_storeu_si128((__m128i *)(at + 4 * step), _mm256_extracti128_si256(w[k], 1));
         }
+    }
+}
+
+/* ---- attention, as in dot_avx512.h ---- */
+
+#define DOT_FIRST8 0
+V_INLINE vi i_first8(vi a)
+{
+    return a;
+}
+V_INLINE vi i_centered(vi a, int bits)
+{
+    return bits == 8 ? _mm256_xor_si256(a, _mm256_set1_epi8(-128))
+                     : _mm256_sub_epi8(a, _mm256_set1_epi8(8));
+}
+V_INLINE vi i_times256(vi a)
+{
+    return _mm256_slli_epi32(a, 8);
+}
+typedef const int32_t *i_four;
+V_INLINE i_four i_four_of(const int32_t *p)
+{
+    return p;
+}
+V_INLINE vi i_dot_word(vi acc, vi codes, i_four x, int j)
+{
+    return i_dot(acc, codes, i_spread(x + j));
+}
+V_INLINE vi i_weigh_word(vi acc, i_four weights, int j, vi values)
+{
+    return i_dot(acc, i_spread(weights + j), values);
+}
+#define DOT_WEIGHT(P) ((P) == 1 ? 255.0f : 65535.0f)
+V_INLINE void i_pack_weights(i_codes out[2], const vf w[8], int P)
+{
+    const vi order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
+    vi a[4];
+    V_UNROLL
+    for (int i = 0; i < 4; i++)
+        a[i] = _mm256_packus_epi32(_mm256_cvtps_epi32(w[2 * i]), _mm256_cvtps_epi32(w[2 * i + 1]));
+    if (P == 1) {
+        V_UNROLL
+        for (int i = 0; i < 2; i++)
+            out[0].v[i] =
+                _mm256_permutevar8x32_epi32(_mm256_packus_epi16(a[2 * i], a[2 * i + 1]), order);
+        return;
+    }
+    /* in every half the low bytes of two fours, then their high bytes */
+    const vi parts = _mm256_broadcastsi128_si256(
+        _mm_setr_epi8(0, 2, 4, 6, 8, 10, 12, 14, 1, 3, 5, 7, 9, 11, 13, 15));
+    V_UNROLL
+    for (int i = 0; i < 4; i++)
+        a[i] = _mm256_shuffle_epi8(a[i], parts);
+    V_UNROLL
+    for (int i = 0; i < 2; i++) {
+        vi high = _mm256_unpackhi_epi64(a[2 * i], a[2 * i + 1]);
+        vi low = _mm256_unpacklo_epi64(a[2 * i], a[2 * i + 1]);
+        out[0].v[i] = _mm256_permutevar8x32_epi32(high, order);
+        out[1].v[i] = _mm256_permutevar8x32_epi32(low, order);
     }
 }
 

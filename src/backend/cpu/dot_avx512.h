@@ -38,19 +38,10 @@ V_INLINE vi i_load(const void *p)
 {
     return _mm512_loadu_si512(p);
 }
-/* How much of a vector is there; the rest is read as zero. */
-typedef __mmask64 i_part;
-V_INLINE i_part i_part_of(size_t bytes)
+V_INLINE vi i_loadn(const void *p, uint32_t bytes) /* the rest is zero */
 {
-    return bytes >= 64 ? ~(__mmask64)0 : ((__mmask64)1 << bytes) - 1;
-}
-V_INLINE vi i_load_codes(const void *p, i_part part)
-{
+    __mmask64 part = bytes >= 64 ? ~(__mmask64)0 : ((__mmask64)1 << bytes) - 1;
     return _mm512_maskz_loadu_epi8(part, p);
-}
-V_INLINE vi i_loadn(const void *p, uint32_t bytes)
-{
-    return i_load_codes(p, i_part_of(bytes));
 }
 V_INLINE void i_store(void *p, vi a)
 {
@@ -203,6 +194,62 @@ V_INLINE void i_put4(int32_t *to, size_t step, const i_codes c[4])
         _mm_storeu_si128((__m128i *)(to + (8 + k) * step), _mm512_extracti32x4_epi32(w[k], 2));
         _mm_storeu_si128((__m128i *)(to + (12 + k) * step), _mm512_extracti32x4_epi32(w[k], 3));
     }
+}
+
+/* ---- attention ---- */
+
+/* Codes of 8 bits as the first operand of i_dot_word, and what they are less than themselves. */
+#define DOT_FIRST8 0
+V_INLINE vi i_first8(vi a)
+{
+    return a;
+}
+/* Unsigned codes less the middle of their range, signed. */
+V_INLINE vi i_centered(vi a, int bits)
+{
+    return bits == 8 ? _mm512_xor_si512(a, _mm512_set1_epi8(-128))
+                     : _mm512_sub_epi8(a, _mm512_set1_epi8(8));
+}
+V_INLINE vi i_times256(vi a)
+{
+    return _mm512_slli_epi32(a, 8);
+}
+/* Four words that are multiplied one after the other. */
+typedef const int32_t *i_four;
+V_INLINE i_four i_four_of(const int32_t *p)
+{
+    return p;
+}
+/* acc + for every lane its four codes times signed bytes, or weights times its four values */
+V_INLINE vi i_dot_word(vi acc, vi codes, i_four x, int j)
+{
+    return i_dot(acc, codes, i_spread(x + j));
+}
+V_INLINE vi i_weigh_word(vi acc, i_four weights, int j, vi values)
+{
+    return i_dot(acc, i_spread(weights + j), values);
+}
+/* Weights are unsigned bytes of one plane or two. 64 whole numbers up to the largest as bytes in
+ * order: of two planes the high parts, then the low ones. */
+#define DOT_WEIGHT(P) ((P) == 1 ? 255.0f : 65535.0f)
+V_INLINE void i_pack_weights(i_codes out[2], const vf w[4], int P)
+{
+    vi a = _mm512_packus_epi32(_mm512_cvtps_epi32(w[0]), _mm512_cvtps_epi32(w[1]));
+    vi b = _mm512_packus_epi32(_mm512_cvtps_epi32(w[2]), _mm512_cvtps_epi32(w[3]));
+    if (P == 1) {
+        const vi fours = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+        out[0].v[0] = _mm512_permutexvar_epi32(fours, _mm512_packus_epi16(a, b));
+        return;
+    }
+    /* in every quarter the low bytes of two fours, then their high bytes */
+    const vi parts =
+        _mm512_broadcast_i32x4(_mm_setr_epi8(0, 2, 4, 6, 8, 10, 12, 14, 1, 3, 5, 7, 9, 11, 13, 15));
+    const vi low = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 16, 20, 24, 28, 17, 21, 25, 29);
+    const vi high = _mm512_setr_epi32(2, 6, 10, 14, 3, 7, 11, 15, 18, 22, 26, 30, 19, 23, 27, 31);
+    a = _mm512_shuffle_epi8(a, parts);
+    b = _mm512_shuffle_epi8(b, parts);
+    out[0].v[0] = _mm512_permutex2var_epi32(a, high, b);
+    out[1].v[0] = _mm512_permutex2var_epi32(a, low, b);
 }
 
 /* Largest magnitude; more than every finite number when there is a NaN. */

@@ -49,20 +49,6 @@ V_INLINE vi i_loadn(const void *p, uint32_t bytes) /* the rest is zero */
     __builtin_memcpy(some, p, bytes);
     return i_load(some);
 }
-/* Codes of a group fill whole vectors here. */
-typedef struct i_part {
-    char none;
-} i_part;
-V_INLINE i_part i_part_of(size_t bytes)
-{
-    (void)bytes;
-    return (i_part){0};
-}
-V_INLINE vi i_load_codes(const void *p, i_part part)
-{
-    (void)part;
-    return i_load(p);
-}
 V_INLINE void i_store(void *p, vi a)
 {
     vst1q_u8(p, vreinterpretq_u8_s32(a));
@@ -291,6 +277,65 @@ V_INLINE void i_put4(int32_t *to, size_t step, const i_codes c[4])
         V_UNROLL
         for (int k = 0; k < 4; k++)
             i_store(to + (4 * h + k) * step, w[k]);
+    }
+}
+
+/* ---- attention, as in dot_avx512.h, but for the signs ---- */
+
+#define DOT_FIRST8 128
+V_INLINE vi i_first8(vi a)
+{
+    return i_signed8(a);
+}
+V_INLINE vi i_centered(vi a, int bits)
+{
+    return bits == 8 ? i_signed8(a)
+                     : vreinterpretq_s32_s8(vsubq_s8(vreinterpretq_s8_s32(a), vdupq_n_s8(8)));
+}
+V_INLINE vi i_times256(vi a)
+{
+    return vshlq_n_s32(a, 8);
+}
+typedef int32x4_t i_four;
+V_INLINE i_four i_four_of(const int32_t *p)
+{
+    return vld1q_s32(p);
+}
+V_INLINE vi i_dot_word(vi acc, vi codes, i_four x, int j)
+{
+    int8x16_t a = vreinterpretq_s8_s32(codes), b = vreinterpretq_s8_s32(x);
+    switch (j) {
+    case 0:
+        return vdotq_laneq_s32(acc, a, b, 0);
+    case 1:
+        return vdotq_laneq_s32(acc, a, b, 1);
+    case 2:
+        return vdotq_laneq_s32(acc, a, b, 2);
+    default:
+        return vdotq_laneq_s32(acc, a, b, 3);
+    }
+}
+V_INLINE vi i_weigh_word(vi acc, i_four weights, int j, vi values)
+{
+    return i_dot_word(acc, values, weights, j);
+}
+/* Weights are signed bytes here: high = (number + 128) / 256, as with activations. */
+#define DOT_WEIGHT(P) ((P) == 1 ? 127.0f : 127.0f * 256)
+V_INLINE void i_pack_weights(i_codes out[2], const vf w[16], int P)
+{
+    V_UNROLL
+    for (int i = 0; i < 4; i++) {
+        if (P == 1) {
+            out[0].v[i] = vreinterpretq_s32_s8(i_pack_quarter_(w + 4 * i));
+            continue;
+        }
+        const vf *x = w + 4 * i;
+        const int16x8_t half = vdupq_n_s16(128);
+        int16x8_t a = vmovn_high_s32(vmovn_s32(vcvtnq_s32_f32(x[0])), vcvtnq_s32_f32(x[1]));
+        int16x8_t b = vmovn_high_s32(vmovn_s32(vcvtnq_s32_f32(x[2])), vcvtnq_s32_f32(x[3]));
+        int8x8_t high = vshrn_n_s16(vaddq_s16(a, half), 8);
+        out[0].v[i] = vreinterpretq_s32_s8(vshrn_high_n_s16(high, vaddq_s16(b, half), 8));
+        out[1].v[i] = vreinterpretq_s32_s8(vmovn_high_s16(vmovn_s16(a), b));
     }
 }
 

@@ -117,7 +117,7 @@ static void attend_one(float *o, const float *q, const tt_kv_layer *kv, uint32_t
 }
 
 void tt_ref_attend(float *o, const float *q, const tt_kv_layer *kv, uint32_t q_heads, uint32_t h0,
-                   uint32_t h1, uint32_t pos0, uint32_t t0, uint32_t t1, void *scratch)
+                   uint32_t h1, uint32_t pos0, uint32_t t0, uint32_t t1)
 {
     for (uint32_t t = t0; t < t1; t++)
         for (uint32_t h = h0; h < h1; h++) {

@@ -60,7 +60,7 @@ void tt_ref_delta_chunked(float *o, float *S, const float *c, size_t ld, const f
 
 void tt_ref_kv_append(const tt_kv_layer *kv, const float *k, const float *v, uint32_t pos);
 void tt_ref_attend(float *o, const float *q, const tt_kv_layer *kv, uint32_t q_heads, uint32_t h0,
-                   uint32_t h1, uint32_t pos0, uint32_t t0, uint32_t t1, void *scratch);
+                   uint32_t h1, uint32_t pos0, uint32_t t0, uint32_t t1);
 void tt_ref_sigmoid_gate(float *o, const float *r, size_t head_stride, uint32_t heads,
                          uint32_t dim);
 
