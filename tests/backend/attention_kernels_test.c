@@ -222,6 +222,75 @@ static void attention_agrees(void **state)
     tt_for_levels(2, attend_level);
 }
 
+/* Rows of a context of several segments, of which some see one more than others, at numbers of
+ * threads that hand out segments and at one that hands out rows. */
+static void segments_level(tt_backend *be, tt_backend *ref)
+{
+    static const struct {
+        uint32_t pos0, T;
+    } cuts[] = {{3 * TT_ATTEND_KEYS - 1, 1},
+                {3 * TT_ATTEND_KEYS, 1},
+                {2 * TT_ATTEND_KEYS - 4, 11},
+                {TT_ATTEND_KEYS - 40, 71}};
+    tt_rng r = {6};
+    tt_backend *other = tt_level_open(be->level, 1), *many = tt_level_open(be->level, 7);
+    for (size_t k = 0; k < 4 * 4; k++) {
+        shape z = shapes[1 + k % 3];
+        uint32_t pos0 = cuts[k / 4].pos0, T = cuts[k / 4].T;
+        be->prompt = other->prompt = many->prompt = k % 5 == 4;
+        scene s = make_scene(&r, ref, z, widths[k % 4], pos0, T, 1);
+        size_t row = (size_t)z.q_heads * z.dim;
+        float *got = tt_guard_new(s.n), *want = tt_guard_new(s.n);
+        attend(ref, &s, want);
+        attend(be, &s, got);
+        tt_assert_close("segments", got, want, NULL, s.n, allowance(be, s.kv.bits, 1), 0);
+        attend(other, &s, want);
+        tt_assert_same_bytes("one thread", want, got, s.n * 4);
+        attend(many, &s, want);
+        tt_assert_same_bytes("seven threads", want, got, s.n * 4);
+        for (uint32_t t = 0; t < T; t += 7) {
+            be->ops->attend(be, want, s.q + t * row, &s.kv, z.q_heads, pos0 + t, 1);
+            tt_assert_same_bytes("row alone", want, got + t * row, row * 4);
+        }
+        tt_guard_free(got);
+        tt_guard_free(want);
+        free_scene(&s);
+    }
+    tt_backend_close(&other);
+    tt_backend_close(&many);
+}
+
+static void a_long_context_is_cut_into_segments(void **state)
+{
+    tt_for_levels(2, segments_level);
+}
+
+/* A context of more segments than there is room for records: they come in waves. */
+static void waves_level(tt_backend *be, tt_backend *ref)
+{
+    enum { SEGMENTS = 9, T = 16 };
+    const shape z = {64, 1, 64}; /* 320 KiB of records a segment */
+    tt_rng r = {7};
+    scene s = make_scene(&r, ref, z, 8, SEGMENTS * TT_ATTEND_KEYS - T, T, 1);
+    tt_backend *many = tt_level_open(be->level, 5);
+    size_t row = (size_t)z.q_heads * z.dim;
+    float *got = tt_guard_new(s.n), *one = tt_guard_new(row);
+    attend(many, &s, got);
+    for (uint32_t t = 0; t < T; t += 5) {
+        be->ops->attend(be, one, s.q + t * row, &s.kv, z.q_heads, s.pos0 + t, 1);
+        tt_assert_same_bytes("waves", one, got + t * row, row * 4);
+    }
+    tt_backend_close(&many);
+    tt_guard_free(got);
+    tt_guard_free(one);
+    free_scene(&s);
+}
+
+static void segments_come_in_waves(void **state)
+{
+    tt_for_levels(1, waves_level);
+}
+
 /* Each row alone, at every number of threads, and with NaN in all keys after its own. */
 static void rows_level(tt_backend *be, tt_backend *ref)
 {
@@ -333,6 +402,8 @@ int main(void)
         cmocka_unit_test(stores_the_bytes_of_the_reference),
         cmocka_unit_test(rows_read_back),
         cmocka_unit_test(attention_agrees),
+        cmocka_unit_test(a_long_context_is_cut_into_segments),
+        cmocka_unit_test(segments_come_in_waves),
         cmocka_unit_test(a_row_does_not_feel_the_others),
         cmocka_unit_test(nan_reaches_only_rows_that_see_it),
         cmocka_unit_test(answers_known_beforehand),
