@@ -69,8 +69,8 @@ extern const char *const synth_presets[]; /* NULL at the end */
 TT_MUST_CHECK tt_status synth_open(const synth_options *o, synth_model *out, tt_error *err);
 void synth_close(synth_model *m);
 
-/* Values of rows [row0, row0 + n) as `dtype` stores them: words, in panels of their own, or values to
- * `words`; scales and biases, where the type has them, come from synth_scales. */
+/* Values of rows [row0, row0 + n) as `dtype` stores them: words, in panels of their own, or values
+ * to `words`; scales and biases, where the type has them, come from synth_scales. */
 void synth_rows(const synth_model *m, const synth_tensor *t, tt_dtype dtype, uint64_t row0,
                 uint64_t n, void *words);
 void synth_scales(const synth_model *m, const synth_tensor *t, uint64_t row0, uint64_t n,

@@ -122,8 +122,8 @@ static void store_row(const synth_model *m, const synth_tensor *t, tt_dtype dtyp
 }
 
 /* Row i of a matrix in panels. */
-static void store_in_panel(const synth_model *m, const synth_tensor *t, tt_dtype dtype, uint64_t row,
-                           uint64_t i, uint32_t *words)
+static void store_in_panel(const synth_model *m, const synth_tensor *t, tt_dtype dtype,
+                           uint64_t row, uint64_t i, uint32_t *words)
 {
     uint32_t own[TT_MAX_HIDDEN / 4];
     const uint64_t n = tt_quant_row_words_bytes(tt_dtype_bits(dtype), t->cols) / 4;

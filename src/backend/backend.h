@@ -21,8 +21,8 @@
 
 typedef struct tt_backend tt_backend;
 
-/* A weight matrix, y = W x: rows outputs, cols inputs. words: u32 words of affine types, which stand
- * in panels with their scales and biases (quant.h law 6); values of others, row by row. */
+/* A weight matrix, y = W x: rows outputs, cols inputs. words: u32 words of affine types, which
+ * stand in panels with their scales and biases (quant.h law 6); values of others, row by row. */
 typedef struct tt_mat {
     tt_dtype dtype;
     uint32_t rows, cols;

@@ -274,12 +274,14 @@ void tt_quant_decode(uint32_t bits, const uint32_t *words, const uint16_t *scale
                      float *out)
 {
     const uint32_t mask = (1u << bits) - 1, per = 32 / bits;
-    const uint64_t groups = cols / TT_GROUP;
+    const uint64_t meta = tt_quant_place(cols / TT_GROUP, row, 0), end = c0 + n;
     words += tt_quant_place(cols / per, row, 0);
-    for (uint64_t c = c0; c < c0 + n; c++) {
-        uint64_t at = tt_quant_place(groups, row, c / TT_GROUP);
-        uint32_t code = words[c / per * TT_PANEL] >> (c % per * bits) & mask;
-        *out++ = tt_bf16_to_f32(scales[at]) * (float)code + tt_bf16_to_f32(biases[at]);
+    for (uint64_t c = c0; c < end;) {
+        const uint64_t g = c / TT_GROUP, stop = (g + 1) * TT_GROUP < end ? (g + 1) * TT_GROUP : end;
+        const float s = tt_bf16_to_f32(scales[meta + g * TT_PANEL]);
+        const float b = tt_bf16_to_f32(biases[meta + g * TT_PANEL]);
+        for (; c < stop; c++)
+            *out++ = s * (float)(words[c / per * TT_PANEL] >> (c % per * bits) & mask) + b;
     }
 }
 

@@ -22,8 +22,8 @@ TT_MUST_CHECK tt_status tt_converter_create(const tt_safetensors *st, unsigned t
                                             tt_error *err);
 void tt_converter_close(tt_converter **c);
 
-/* Encodes rows [row, row + n) of a piece with rows of `cols` values into panels of their own (row is
- * a multiple of TT_PANEL); n * cols is at most the chunk. */
+/* Encodes rows [row, row + n) of a piece with rows of `cols` values into panels of their own (row
+ * is a multiple of TT_PANEL); n * cols is at most the chunk. */
 TT_MUST_CHECK tt_status tt_convert_rows(tt_converter *c, const tt_piece *src, tt_dtype dtype,
                                         uint64_t cols, uint64_t row, uint64_t n, void *words,
                                         uint16_t *scales, uint16_t *biases, tt_error *err);

@@ -113,7 +113,7 @@ static void every_flipped_bit_is_seen(void **state)
         if (at >= names && at < names_end)
             continue;
         for (int bit = 0; bit < 8; bit++) {
-            /* As many rows as still fill the same panel: only the digest and the architecture tell. */
+            /* As many rows as still fill the same panel: the digest and the architecture tell. */
             if ((at == 128 + 24 || at == 128 + 3 * 128 + 24) && bit < 5)
                 continue;
             tt_index back;
