@@ -303,8 +303,14 @@ static void compute(tt_work *w, tt_job *job)
     tt_answer_writer_free(&writer);
     look(&u, true);
     pthread_mutex_lock(&w->lock);
-    if (job->st == TT_OK)
+    if (job->st == TT_OK && job->out.len == 0) {
+        /* The loop waits for this lock: an answer of many megabytes is not copied under it. */
+        tt_buf before = job->out;
+        job->out = u.piece;
+        u.piece = before;
+    } else if (job->st == TT_OK) {
         tt_buf_append(&job->out, u.piece.data, u.piece.len);
+    }
     if (job->st == TT_OK)
         job->st = tt_buf_status(&job->out, &job->err);
     pthread_mutex_unlock(&w->lock);
