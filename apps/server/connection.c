@@ -121,6 +121,19 @@ static void refuse_and_drain(tt_conn *c, int status, const char *code, const cha
     (void)tt_conn_send(c);
 }
 
+/* What is refused before its head was read needs a name and an envelope too. */
+static void name_request(tt_conn *c)
+{
+    const char *target = tt_http1_target(&c->http);
+    char id[128];
+    if (c->have_head)
+        return;
+    tt_random_id("req_", c->request_id);
+    c->envelope = tt_reply_envelope(target, false);
+    c->route = target != NULL ? tt_route_find(target, id) : TT_ROUTE_OTHER;
+    c->arrived = tt_now();
+}
+
 static void ping(tt_conn *c)
 {
     tt_buf b;
@@ -140,9 +153,10 @@ static void expire(tt_conn *c)
     bool waits = c->state == TT_CONN_READING && (c->head_begun > 0 || tt_http1_in_body(&c->http));
     if (c->state == TT_CONN_WORKING)
         ping(c);
-    else if (waits)
+    else if (waits) {
+        name_request(c);
         refuse_and_drain(c, 408, "request_timeout", NULL, "the request did not come in time");
-    else
+    } else
         tt_conn_close(c);
 }
 
@@ -356,14 +370,7 @@ static bool on_end(tt_conn *c)
 
 static void on_refused(tt_conn *c, tt_http1_refusal why)
 {
-    const char *target = tt_http1_target(&c->http);
-    char id[128];
-    if (!c->have_head) {
-        tt_random_id("req_", c->request_id);
-        c->envelope = tt_reply_envelope(target, false);
-        c->route = target != NULL ? tt_route_find(target, id) : TT_ROUTE_OTHER;
-        c->arrived = tt_now();
-    }
+    name_request(c);
     refuse_and_drain(c, tt_http1_refusal_status(why), tt_http1_refusal_code(why), NULL,
                      tt_http1_refusal_text(why));
 }
@@ -494,7 +501,7 @@ static bool make_events(tt_conn *c)
 
 void tt_conn_accept(tt_server *s, int fd, bool local)
 {
-    int one = 1;
+    int one = 1, send_buffer = TT_SEND_BUFFER;
     bool extra = s->n_connections >= s->most_connections;
     tt_conn *c = !extra || s->n_extra < MOST_EXTRA ? calloc(1, sizeof *c) : NULL;
     if (c == NULL) {
@@ -517,6 +524,7 @@ void tt_conn_accept(tt_server *s, int fd, bool local)
     tt_buf_init(&c->body, TT_BODY_MOST);
     if (!local)
         setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+    setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &send_buffer, sizeof send_buffer);
     if (!make_events(c)) {
         tt_conn_close(c);
         return;

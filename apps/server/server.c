@@ -191,7 +191,9 @@ static void overflow(tt_server *s, tt_job *job)
     c->job = NULL;
     job->conn = NULL;
     tt_server_drop_job(s, job, TT_WHY_OVERFLOW);
-    tt_conn_drain(c);
+    c->state = TT_CONN_FLUSHING; /* what was told before it, and this, may still be read */
+    c->moved = tt_now();
+    tt_conn_arm(c);
     (void)tt_conn_send(c);
 }
 
@@ -254,7 +256,8 @@ static void on_finished(tt_server *s, tt_job *job, tt_job_news *news)
     } else if (c != NULL && !job->request.stream) {
         tt_answer_json(c, &news->out);
     }
-    tt_answer_log(s, NULL, job, news, c != NULL && c->streaming ? 200 : status, code);
+    /* The head of a stream said 200 whatever came later. */
+    tt_answer_log(s, NULL, job, news, job->request.stream && status != 499 ? 200 : status, code);
     if (c != NULL)
         c->job = NULL;
     job->conn = NULL;
