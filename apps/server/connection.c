@@ -179,11 +179,16 @@ static void on_timer(evutil_socket_t fd, short what, void *ctx)
 
 bool tt_conn_send(tt_conn *c)
 {
-    while (evbuffer_get_length(c->out) > 0) {
-        int n = evbuffer_write(c->out, c->fd);
+    for (size_t written = 0; evbuffer_get_length(c->out) > 0;) {
+        int n = evbuffer_write_atmost(c->out, c->fd, TT_WRITE_AT_ONCE);
         if (n > 0) {
             c->moved = tt_now();
-            continue;
+            written += (size_t)n;
+            /* One that reads as fast as we write does not keep the others waiting. */
+            if (written < TT_WRITE_AT_ONCE || evbuffer_get_length(c->out) == 0)
+                continue;
+            event_active(c->write, EV_WRITE, RETRY_NOW);
+            return true;
         }
         if (n < 0 && errno == EINTR)
             continue;
@@ -318,6 +323,17 @@ static bool on_head(tt_conn *c)
 
 /* ---- a body ---- */
 
+/* A large body is not moved while it grows: its memory is asked for at once, and costs nothing
+ * until it is written to. */
+static void make_room(tt_conn *c, size_t n)
+{
+    uint64_t most = tt_body_limit(c->server->info.max_context);
+    if (c->body.len == 0 && c->reserved > 0)
+        tt_buf_reserve(&c->body, c->reserved);
+    else if (c->body.len + n >= c->body.cap && c->body.len > TT_READ_AT_ONCE)
+        tt_buf_reserve(&c->body, most - c->body.len);
+}
+
 static bool on_body(tt_conn *c, const char *bytes, size_t n)
 {
     uint64_t need = c->body.len + n;
@@ -333,6 +349,7 @@ static bool on_body(tt_conn *c, const char *bytes, size_t n)
         }
         c->reserved += more;
     }
+    make_room(c, n);
     tt_buf_append(&c->body, bytes, n);
     if (c->body.failed == TT_OK)
         return true;

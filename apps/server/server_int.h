@@ -18,7 +18,8 @@
 #include "server/server.h"
 #include "server/work.h"
 
-#define TT_READ_AT_ONCE 65536u
+#define TT_READ_AT_ONCE  65536u
+#define TT_WRITE_AT_ONCE 262144u
 
 typedef enum tt_conn_state {
     TT_CONN_READING,  /* a request, or the space before one */
