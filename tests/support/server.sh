@@ -10,6 +10,7 @@ start_server() {
     local server
     server=$(program TinyTitanServer) || { echo "$server"; exit 1; }
     trap '[ -z "$server_pid" ] || kill -KILL "$server_pid" 2>/dev/null' EXIT
+    : >"$server_log"
     "$server" --port 0 "$@" 2>"$server_log" &
     server_pid=$!
     until port=$(sed -nE 's/.* listens on 127\.0\.0\.1:([0-9]+).*/\1/p' "$server_log") && [ -n "$port" ]; do
