@@ -33,7 +33,7 @@ static bool hear(void *ctx, const tt_engine_event *e)
     story *s = ctx;
     bool flows = e->kind == TT_EVENT_TEXT || e->kind == TT_EVENT_THOUGHT;
     if (e->kind == TT_EVENT_CALL) {
-        json_t *arguments = json_loadb(e->text, e->len, 0, NULL);
+        json_t *arguments = json_loadb(e->text, e->len, JSON_ALLOW_NUL, NULL);
         must(e->name != NULL && json_is_object(arguments));
         json_decref(arguments);
         tt_buf_puts(&s->told, e->name);
