@@ -183,6 +183,7 @@ bool tt_conn_send(tt_conn *c)
         int n = evbuffer_write_atmost(c->out, c->fd, TT_WRITE_AT_ONCE);
         if (n > 0) {
             c->moved = tt_now();
+            c->drain_end = c->moved + c->server->bounds.drained; /* it reads */
             written += (size_t)n;
             /* One that reads as fast as we write does not keep the others waiting. */
             if (written < TT_WRITE_AT_ONCE || evbuffer_get_length(c->out) == 0)

@@ -12,6 +12,7 @@
 #include <netinet/in.h>
 #include <poll.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -52,6 +53,7 @@ static inline void *wire_run(void *ctx)
 static inline void wire_prepare(const char *script)
 {
     memset(&w, 0, sizeof w);
+    signal(SIGPIPE, SIG_IGN); /* as the program does; clients reset connections */
     tempdir_make(w.dir);
     tempdir_file(w.dir, "log", "", 0, w.log);
     w.engine = scripted_engine_open(script, 2048, tt_prompt_render);
