@@ -70,6 +70,32 @@ void tt_answer_text(tt_conn *c, int status, const char *type, const char *text, 
         evbuffer_add(c->out, text, len);
 }
 
+static void free_text(const void *text, size_t len, void *ctx)
+{
+    (void)len;
+    (void)ctx;
+    tt_free((void *)text);
+}
+
+void tt_answer_json(tt_conn *c, tt_buf *text)
+{
+    size_t len = 0;
+    char *bytes;
+    if (text->len <= TT_READ_AT_ONCE || is_head(c)) {
+        tt_answer_text(c, 200, NULL, text->data, text->len);
+        return;
+    }
+    bytes = tt_buf_steal(text, &len);
+    tt_reply_head head = head_of(c, 200);
+    head.length = (int64_t)len;
+    tt_buf b;
+    tt_buf_init(&b, MOST_HEAD);
+    tt_reply_write_head(&b, &head);
+    put(c, &b);
+    if (evbuffer_add_reference(c->out, bytes, len, free_text, NULL) != 0)
+        tt_free(bytes);
+}
+
 void tt_answer_stream_head(tt_conn *c)
 {
     tt_buf b;

@@ -137,12 +137,13 @@ static tt_status take_calls(tt_channels *c, size_t n, bool *found, tt_error *err
     char *json = NULL;
     json_t *tree = NULL;
     *found = false;
-    TT_TRY(tt_chat_parse(c->held.data, n, c->tools, &json, err));
-    tt_status st =
-        tt_json_parse_deep(json, strlen(json), TT_MAX_CHAT_DEPTH + 4, "a call", &tree, err);
+    tt_status st = tt_chat_parse(c->held.data, n, c->tools, &json, err);
+    if (st == TT_OK)
+        st = tt_json_parse_deep(json, strlen(json), TT_MAX_CHAT_DEPTH + 4, "a call", &tree, err);
     tt_free(json);
+    /* What cannot be read is text: no turn fails for a call. */
     if (st != TT_OK)
-        return st == TT_ERR_LIMIT ? TT_OK : st;
+        return st == TT_ERR_NOMEM ? st : TT_OK;
     const json_t *calls = json_object_get(tree, "tool_calls");
     size_t i;
     json_t *call;

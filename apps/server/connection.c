@@ -10,7 +10,6 @@
 #include "base/clock.h"
 #include "server/server_int.h"
 
-#define READ_AT_ONCE  65536
 #define EVENTS_A_TURN 64 /* of the reader of requests, in one callback */
 #define RETRY_NOW     1
 #define MOST_EXTRA    16 /* connections over the bound that are told so; others are closed */
@@ -43,7 +42,7 @@ void tt_conn_close(tt_conn *c)
     }
     forget_request(c);
     tt_buf_free(&c->body);
-    struct event *events[] = {c->read, c->write, c->gone, c->timer};
+    struct event *events[] = {c->read, c->write, c->timer};
     for (size_t i = 0; i < sizeof events / sizeof events[0]; i++)
         if (events[i] != NULL)
             event_free(events[i]);
@@ -64,6 +63,8 @@ void tt_conn_close(tt_conn *c)
     free(c);
     if (!s->ended && s->tcp != NULL)
         evconnlistener_enable(s->tcp);
+    if (!s->ended && s->local != NULL)
+        evconnlistener_enable(s->local);
     tt_server_check_end(s);
 }
 
@@ -99,29 +100,47 @@ void tt_conn_arm(tt_conn *c)
     event_add(c->timer, &tv);
 }
 
-/* Answers and lets the client read it although it is still sending. */
-static void refuse_and_drain(tt_conn *c, int status, const char *code, const char *param,
-                             const char *message)
+void tt_conn_drain(tt_conn *c)
 {
     c->state = TT_CONN_DRAINING;
     c->drain_end = tt_now() + c->server->bounds.drained;
     c->drained = evbuffer_get_length(c->in);
     evbuffer_drain(c->in, c->drained);
+    event_active(c->read, EV_READ, RETRY_NOW);
+    tt_conn_arm(c);
+}
+
+/* Answers and lets the client read it although it is still sending. */
+static void refuse_and_drain(tt_conn *c, int status, const char *code, const char *param,
+                             const char *message)
+{
+    tt_conn_drain(c);
     tt_answer_refusal(c, status, code, param, message);
     tt_answer_log(c->server, c, NULL, NULL, tt_reply_status(c->envelope, status), code);
     forget_request(c);
-    tt_conn_arm(c);
     (void)tt_conn_send(c);
+}
+
+/* What is refused before its head was read needs a name and an envelope too. */
+static void name_request(tt_conn *c)
+{
+    const char *target = tt_http1_target(&c->http);
+    char id[128];
+    if (c->have_head)
+        return;
+    tt_random_id("req_", c->request_id);
+    c->envelope = tt_reply_envelope(target, false);
+    c->route = target != NULL ? tt_route_find(target, id) : TT_ROUTE_OTHER;
+    c->arrived = tt_now();
 }
 
 static void ping(tt_conn *c)
 {
     tt_buf b;
-    if (evbuffer_get_length(c->out) > c->server->bounds.outbox)
-        return; /* the client does not read: what is computed tells it so */
     tt_buf_init(&b, 256);
     tt_sse_write_comment(&b, !tt_http1_is_old(&c->http), "ping");
-    if (b.failed == TT_OK)
+    /* One that does not read is told so by what is computed. */
+    if (b.failed == TT_OK && evbuffer_get_length(c->out) + b.len <= c->server->bounds.outbox)
         evbuffer_add(c->out, b.data, b.len);
     tt_buf_free(&b);
     c->last_out = tt_now();
@@ -134,9 +153,10 @@ static void expire(tt_conn *c)
     bool waits = c->state == TT_CONN_READING && (c->head_begun > 0 || tt_http1_in_body(&c->http));
     if (c->state == TT_CONN_WORKING)
         ping(c);
-    else if (waits)
+    else if (waits) {
+        name_request(c);
         refuse_and_drain(c, 408, "request_timeout", NULL, "the request did not come in time");
-    else
+    } else
         tt_conn_close(c);
 }
 
@@ -159,11 +179,17 @@ static void on_timer(evutil_socket_t fd, short what, void *ctx)
 
 bool tt_conn_send(tt_conn *c)
 {
-    while (evbuffer_get_length(c->out) > 0) {
-        int n = evbuffer_write(c->out, c->fd);
+    for (size_t written = 0; evbuffer_get_length(c->out) > 0;) {
+        int n = evbuffer_write_atmost(c->out, c->fd, TT_WRITE_AT_ONCE);
         if (n > 0) {
             c->moved = tt_now();
-            continue;
+            c->drain_end = c->moved + c->server->bounds.drained; /* it reads */
+            written += (size_t)n;
+            /* One that reads as fast as we write does not keep the others waiting. */
+            if (written < TT_WRITE_AT_ONCE || evbuffer_get_length(c->out) == 0)
+                continue;
+            event_active(c->write, EV_WRITE, RETRY_NOW);
+            return true;
         }
         if (n < 0 && errno == EINTR)
             continue;
@@ -174,10 +200,9 @@ bool tt_conn_send(tt_conn *c)
         tt_conn_close(c);
         return false;
     }
-    if (c->state == TT_CONN_FLUSHING) {
-        tt_conn_close(c);
-        return false;
-    }
+    /* To close while something is unread would take the answer from the client again. */
+    if (c->state == TT_CONN_FLUSHING)
+        tt_conn_drain(c);
     if (c->state == TT_CONN_DRAINING)
         shutdown(c->fd, SHUT_WR);
     return true;
@@ -195,14 +220,6 @@ static void on_write(evutil_socket_t fd, short what, void *ctx)
     tt_server_timed(s, begun);
 }
 
-void tt_conn_finish(tt_conn *c)
-{
-    c->state = TT_CONN_FLUSHING;
-    event_del(c->read);
-    tt_conn_arm(c);
-    (void)tt_conn_send(c);
-}
-
 bool tt_conn_done(tt_conn *c)
 {
     bool closes = tt_conn_closes(c);
@@ -211,16 +228,10 @@ bool tt_conn_done(tt_conn *c)
     tt_http1_next(&c->http);
     c->moved = tt_now();
     c->state = closes ? TT_CONN_FLUSHING : TT_CONN_READING;
-    if (closes)
-        event_del(c->read);
     if (!tt_conn_send(c))
         return false;
-    if (c->paused && !closes) {
-        c->paused = false;
-        event_add(c->read, NULL);
-    }
     /* Requests that wait behind this one are looked at by the next turn of the loop. */
-    if (!closes && evbuffer_get_length(c->in) > 0)
+    if (!closes && (c->paused || evbuffer_get_length(c->in) > 0))
         event_active(c->read, EV_READ, RETRY_NOW);
     tt_conn_arm(c);
     return true;
@@ -313,12 +324,24 @@ static bool on_head(tt_conn *c)
 
 /* ---- a body ---- */
 
+/* A large body is not moved while it grows: its memory is asked for at once, and costs nothing
+ * until it is written to. */
+static void make_room(tt_conn *c, size_t n)
+{
+    uint64_t most = tt_body_limit(c->server->info.max_context);
+    if (c->body.len == 0 && c->reserved > 0)
+        tt_buf_reserve(&c->body, c->reserved);
+    else if (c->body.len + n >= c->body.cap && c->body.len > TT_READ_AT_ONCE)
+        tt_buf_reserve(&c->body, most - c->body.len);
+}
+
 static bool on_body(tt_conn *c, const char *bytes, size_t n)
 {
     uint64_t need = c->body.len + n;
     c->moved = tt_now();
     if (need > c->reserved) {
-        uint64_t more = need - c->reserved < READ_AT_ONCE ? READ_AT_ONCE : need - c->reserved;
+        uint64_t more = need - c->reserved;
+        more = more < TT_READ_AT_ONCE ? TT_READ_AT_ONCE : more;
         if (!tt_request_memory_take(&c->server->memory, more)) {
             refuse_memory(c, c->reserved);
             tt_refusal why = c->refusal;
@@ -327,6 +350,7 @@ static bool on_body(tt_conn *c, const char *bytes, size_t n)
         }
         c->reserved += more;
     }
+    make_room(c, n);
     tt_buf_append(&c->body, bytes, n);
     if (c->body.failed == TT_OK)
         return true;
@@ -364,14 +388,7 @@ static bool on_end(tt_conn *c)
 
 static void on_refused(tt_conn *c, tt_http1_refusal why)
 {
-    const char *target = tt_http1_target(&c->http);
-    char id[128];
-    if (!c->have_head) {
-        tt_random_id("req_", c->request_id);
-        c->envelope = tt_reply_envelope(target, false);
-        c->route = target != NULL ? tt_route_find(target, id) : TT_ROUTE_OTHER;
-        c->arrived = tt_now();
-    }
+    name_request(c);
     refuse_and_drain(c, tt_http1_refusal_status(why), tt_http1_refusal_code(why), NULL,
                      tt_http1_refusal_text(why));
 }
@@ -417,6 +434,8 @@ static void process(tt_conn *c)
         return;
     if (c->state == TT_CONN_READING && c->head_begun <= 0 && tt_http1_in_head(&c->http))
         c->head_begun = tt_now();
+    if (c->paused && evbuffer_get_length(c->in) < TT_PIPELINED_AHEAD)
+        event_active(c->read, EV_READ, RETRY_NOW);
     tt_conn_arm(c);
 }
 
@@ -429,28 +448,40 @@ static void drain(tt_conn *c)
         tt_conn_close(c);
 }
 
-static void read_some(tt_conn *c)
+/* What is not read now stays where it is, until there is room and somebody says so: that more came
+ * is told once. That the connection broke is told too, and must not wait. */
+static bool pause_reading(tt_conn *c)
 {
-    bool room = c->state == TT_CONN_READING || c->state == TT_CONN_DRAINING ||
-                evbuffer_get_length(c->in) < TT_PIPELINED_AHEAD;
-    int n = room ? evbuffer_read(c->in, c->fd, READ_AT_ONCE) : -1;
-    if (!room) {
-        c->paused = true;
-        event_del(c->read);
-        return;
-    }
+    int e = 0;
+    socklen_t len = sizeof e;
+    c->paused = true;
+    if (getsockopt(c->fd, SOL_SOCKET, SO_ERROR, &e, &len) == 0 && e == 0)
+        return true;
+    tt_conn_close(c);
+    return false;
+}
+
+/* False: the connection is gone. */
+static bool read_bytes(tt_conn *c)
+{
+    char *bytes = c->server->scratch;
+    if (c->state == TT_CONN_FLUSHING ||
+        (c->state != TT_CONN_DRAINING && evbuffer_get_length(c->in) >= TT_PIPELINED_AHEAD))
+        return pause_reading(c);
+    c->paused = false;
+    ssize_t n = recv(c->fd, bytes, TT_READ_AT_ONCE, 0);
     if (n == 0 || (n < 0 && errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR)) {
         tt_conn_close(c);
-        return;
+        return false;
     }
-    if (n > 0)
+    if (n > 0) {
         c->moved = tt_now();
-    if (c->state == TT_CONN_DRAINING) {
-        drain(c);
-        return;
+        evbuffer_add(c->in, bytes, (size_t)n);
     }
-    if (c->state == TT_CONN_READING)
-        process(c);
+    /* That there is something to read is told once: until there is nothing, we come back. */
+    if (n > 0 || errno == EINTR)
+        event_active(c->read, EV_READ, RETRY_NOW);
+    return true;
 }
 
 static void on_read(evutil_socket_t fd, short what, void *ctx)
@@ -459,41 +490,36 @@ static void on_read(evutil_socket_t fd, short what, void *ctx)
     tt_server *s = c->server;
     double begun = tt_now();
     (void)fd;
-    (void)what;
-    read_some(c);
-    tt_server_timed(s, begun);
-}
-
-static void on_gone(evutil_socket_t fd, short what, void *ctx)
-{
-    tt_conn *c = ctx;
-    tt_server *s = c->server;
-    double begun = tt_now();
-    (void)fd;
-    (void)what;
-    tt_conn_close(c);
+    if (what & EV_CLOSED)
+        tt_conn_close(c);
+    else if (read_bytes(c)) {
+        if (c->state == TT_CONN_DRAINING)
+            drain(c);
+        else if (c->state == TT_CONN_READING)
+            process(c);
+    }
     tt_server_timed(s, begun);
 }
 
 /* ---- accepting ---- */
 
+/* Edges: a connection whose bytes are left unread must still be heard when it breaks, and a level
+ * would be told again and again. */
 static bool make_events(tt_conn *c)
 {
     struct event_base *base = c->server->base;
-    c->read = event_new(base, c->fd, EV_READ | EV_PERSIST, on_read, c);
-    c->write = event_new(base, c->fd, EV_WRITE, on_write, c);
-    c->gone = event_new(base, c->fd, EV_CLOSED | EV_PERSIST, on_gone, c);
+    c->read = event_new(base, c->fd, EV_READ | EV_CLOSED | EV_PERSIST | EV_ET, on_read, c);
+    c->write = event_new(base, c->fd, EV_WRITE | EV_ET, on_write, c);
     c->timer = evtimer_new(base, on_timer, c);
     c->in = evbuffer_new();
     c->out = evbuffer_new();
-    return c->read != NULL && c->write != NULL && c->gone != NULL && c->timer != NULL &&
-           c->in != NULL && c->out != NULL && event_add(c->read, NULL) == 0 &&
-           event_add(c->gone, NULL) == 0;
+    return c->read != NULL && c->write != NULL && c->timer != NULL && c->in != NULL &&
+           c->out != NULL && event_add(c->read, NULL) == 0;
 }
 
 void tt_conn_accept(tt_server *s, int fd, bool local)
 {
-    int one = 1;
+    int one = 1, send_buffer = TT_SEND_BUFFER;
     bool extra = s->n_connections >= s->most_connections;
     tt_conn *c = !extra || s->n_extra < MOST_EXTRA ? calloc(1, sizeof *c) : NULL;
     if (c == NULL) {
@@ -516,6 +542,7 @@ void tt_conn_accept(tt_server *s, int fd, bool local)
     tt_buf_init(&c->body, TT_BODY_MOST);
     if (!local)
         setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+    setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &send_buffer, sizeof send_buffer);
     if (!make_events(c)) {
         tt_conn_close(c);
         return;

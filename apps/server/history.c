@@ -166,6 +166,9 @@ static bool take_call(const json_t *call, size_t at, size_t k, json_t *seen, jso
         return tt_refuse_value(why, param, "a call needs a function with a name");
     if (id == NULL || *id == '\0' || json_object_get(seen, id) != NULL) {
         snprintf(made, sizeof made, "call_%zu_%zu", at, k);
+        /* A client may have had the same thought. */
+        for (unsigned again = 1; json_object_get(seen, made) != NULL; again++)
+            snprintf(made, sizeof made, "call_%zu_%zu_%u", at, k, again);
         id = made;
         repairs->made_ids++;
     }
@@ -256,39 +259,48 @@ static bool take_message(const json_t *message, size_t at, json_t *seen, json_t 
 
 /* ---- system messages ---- */
 
-static bool set_text(json_t *message, const char *a, const char *between, const char *b,
-                     const char *after)
+/* Texts may hold a NUL character. */
+static void add_content(tt_buf *t, const json_t *message)
 {
-    tt_buf t;
-    tt_buf_init(&t, TT_BODY_MOST + 256);
-    tt_buf_puts(&t, a);
-    tt_buf_puts(&t, between);
-    tt_buf_puts(&t, b);
-    tt_buf_puts(&t, after);
-    bool ok = t.failed == TT_OK &&
-              json_object_set_new(message, "content", json_stringn(t.data, t.len)) == 0;
-    tt_buf_free(&t);
+    const json_t *text = json_object_get(message, "content");
+    tt_buf_append(t, json_string_value(text), json_string_length(text));
+}
+
+/* What is in `t` becomes the content of a message. */
+static bool set_content(json_t *message, tt_buf *t)
+{
+    bool ok = t->failed == TT_OK &&
+              json_object_set_new(message, "content", json_stringn(t->data, t->len)) == 0;
+    tt_buf_free(t);
     return ok;
+}
+
+static void add_marked(tt_buf *t, const json_t *message)
+{
+    tt_buf_puts(t, "<system>\n");
+    add_content(t, message);
+    tt_buf_puts(t, "\n</system>");
 }
 
 /* Puts the system message at *i where a template takes it. */
 static bool place_system(json_t *list, size_t *i, bool leading, tt_repairs *repairs)
 {
     json_t *m = json_array_get(list, *i), *before = json_array_get(list, *i - 1);
+    tt_buf t;
+    tt_buf_init(&t, TT_BODY_MOST + 256);
+    repairs->merged_systems += leading;
+    repairs->moved_systems += !leading;
     if (has_role(before, "assistant")) {
-        repairs->moved_systems++;
-        json_object_set_new(m, "role", json_string("user"));
-        return set_text(m, "<system>\n", "", text_of(m, "content"), "\n</system>");
+        add_marked(&t, m);
+        return set_content(m, &t) && json_object_set_new(m, "role", json_string("user")) == 0;
     }
-    bool ok;
-    if (leading) {
-        repairs->merged_systems++;
-        ok = set_text(before, text_of(before, "content"), "\n\n", text_of(m, "content"), "");
-    } else {
-        repairs->moved_systems++;
-        ok = set_text(before, text_of(before, "content"), "\n<system>\n", text_of(m, "content"),
-                      "\n</system>");
-    }
+    add_content(&t, before);
+    tt_buf_puts(&t, leading ? "\n\n" : "\n");
+    if (leading)
+        add_content(&t, m);
+    else
+        add_marked(&t, m);
+    bool ok = set_content(before, &t);
     json_array_remove(list, *i);
     --*i;
     return ok;
@@ -309,20 +321,21 @@ static bool place_systems(json_t *list, tt_repairs *repairs)
 
 /* ---- calls and results ---- */
 
-/* Takes the call that a result answers out of `open`. */
-static void close_call(json_t *open, const char *id)
+/* Takes the call that a result answers out of `open`; the result names it by the id that it has. */
+static bool close_call(json_t *open, json_t *result)
 {
+    const char *id = json_string_value(json_object_get(result, "tool_call_id"));
     size_t i;
     json_t *call;
     json_array_foreach(open, i, call)
     {
         const char *given = json_string_value(json_object_get(call, " given"));
         if (id == NULL || (given != NULL && strcmp(given, id) == 0) ||
-            strcmp(text_of(call, "id"), id) == 0) {
-            json_array_remove(open, i);
-            return;
-        }
+            strcmp(text_of(call, "id"), id) == 0)
+            return json_object_set(result, "tool_call_id", json_object_get(call, "id")) == 0 &&
+                   json_array_remove(open, i) == 0;
     }
+    return true;
 }
 
 /* Results for what is left in `open`, in front of message i. */
@@ -350,7 +363,7 @@ static bool answer_calls(json_t *list, tt_repairs *repairs)
     for (size_t i = 0; ok && i < json_array_size(list); i++) {
         json_t *m = json_array_get(list, i);
         if (has_role(m, "tool")) {
-            close_call(open, json_string_value(json_object_get(m, "tool_call_id")));
+            ok = close_call(open, m);
             continue;
         }
         ok = add_results(list, &i, open, repairs);

@@ -135,7 +135,8 @@ static void refuse_job(tt_server *s, tt_job *job, int status, const char *code, 
     tt_conn *c = job->conn;
     c->retry_after = after;
     fail_conn(c, status, code, param, message);
-    tt_answer_log(s, NULL, job, NULL, tt_reply_status(c->envelope, status), code);
+    tt_answer_log(s, NULL, job, NULL, c->streaming ? 200 : tt_reply_status(c->envelope, status),
+                  code);
     c->job = NULL;
     job->conn = NULL;
     free_job(s, job);
@@ -151,7 +152,7 @@ static void begin_stream(tt_conn *c)
     (void)tt_conn_send(c);
 }
 
-static void on_prepared(tt_server *s, tt_job *job, const tt_job_news *news)
+static void on_prepared(tt_server *s, tt_job *job, tt_job_news *news)
 {
     tt_conn *c = job->conn;
     job->told_prepared = true;
@@ -163,7 +164,7 @@ static void on_prepared(tt_server *s, tt_job *job, const tt_job_news *news)
         tt_refusal why = job->refusal;
         refuse_job(s, job, why.status, why.code, why.param, why.message, why.status == 503 ? 1 : 0);
     } else if (job->kind == TT_JOB_COUNT) {
-        tt_answer_text(c, 200, NULL, news->out.data, news->out.len);
+        tt_answer_json(c, &news->out);
         tt_answer_log(s, NULL, job, NULL, 200, NULL);
         c->job = NULL;
         free_job(s, job);
@@ -190,8 +191,8 @@ static void overflow(tt_server *s, tt_job *job)
     c->job = NULL;
     job->conn = NULL;
     tt_server_drop_job(s, job, TT_WHY_OVERFLOW);
-    c->state = TT_CONN_DRAINING;
-    c->drain_end = tt_now() + s->bounds.drained;
+    c->state = TT_CONN_FLUSHING; /* what was told before it, and this, may still be read */
+    c->moved = tt_now();
     tt_conn_arm(c);
     (void)tt_conn_send(c);
 }
@@ -241,7 +242,7 @@ static int end_status(const tt_job *job, const char **code)
                                          : 500;
 }
 
-static void on_finished(tt_server *s, tt_job *job, const tt_job_news *news)
+static void on_finished(tt_server *s, tt_job *job, tt_job_news *news)
 {
     tt_conn *c = job->conn;
     const char *code;
@@ -253,9 +254,10 @@ static void on_finished(tt_server *s, tt_job *job, const tt_job_news *news)
         fail_conn(c, status, code, NULL,
                   status == 503 ? "the server is ending" : "the answer could not be computed");
     } else if (c != NULL && !job->request.stream) {
-        tt_answer_text(c, 200, NULL, news->out.data, news->out.len);
+        tt_answer_json(c, &news->out);
     }
-    tt_answer_log(s, NULL, job, news, c != NULL && c->streaming ? 200 : status, code);
+    /* The head of a stream said 200 whatever came later. */
+    tt_answer_log(s, NULL, job, news, job->request.stream && status != 499 ? 200 : status, code);
     if (c != NULL)
         c->job = NULL;
     job->conn = NULL;
@@ -264,7 +266,7 @@ static void on_finished(tt_server *s, tt_job *job, const tt_job_news *news)
         (void)tt_conn_done(c);
 }
 
-static void on_news(tt_server *s, tt_job *job, const tt_job_news *news)
+static void on_news(tt_server *s, tt_job *job, tt_job_news *news)
 {
     if (news->prepared && !job->told_prepared) {
         on_prepared(s, job, news);
@@ -324,15 +326,16 @@ void tt_server_check_end(tt_server *s)
 static void on_last_call(evutil_socket_t fd, short what, void *ctx)
 {
     tt_server *s = ctx;
+    double begun = tt_now();
     (void)fd;
     (void)what;
-    if (s->preparing == 0 && s->admitted == 0) {
+    if (s->preparing == 0 && s->admitted == 0)
         event_base_loopbreak(s->base);
-        return;
-    }
-    for (tt_conn *c = s->connections; c != NULL; c = c->next)
-        if (c->job != NULL)
-            tt_server_drop_job(s, c->job, TT_WHY_SHUTDOWN);
+    else
+        for (tt_conn *c = s->connections; c != NULL; c = c->next)
+            if (c->job != NULL)
+                tt_server_drop_job(s, c->job, TT_WHY_SHUTDOWN);
+    tt_server_timed(s, begun);
 }
 
 /* Waiting requests are told at once; the one that runs has its time. */
@@ -366,6 +369,7 @@ void tt_server_stop(tt_server *s)
 static void on_signal(evutil_socket_t sig, short what, void *ctx)
 {
     tt_server *s = ctx;
+    double begun = tt_now();
     (void)what;
     s->signal = (int)sig;
     for (size_t i = 0; i < 3; i++)
@@ -376,6 +380,7 @@ static void on_signal(evutil_socket_t sig, short what, void *ctx)
         }
     tt_log_say(&s->config.log, "%s", tt_stop_name((int)sig));
     tt_server_stop(s);
+    tt_server_timed(s, begun);
 }
 
 /* ---- listening ---- */
@@ -469,8 +474,10 @@ static tt_status listen_local(tt_server *s, tt_error *err)
         s->socket_ino = sb.st_ino;
         s->local = evconnlistener_new(s->base, on_accept, s, LEV_OPT_CLOSE_ON_FREE, 0, fd);
     }
-    if (s->local != NULL)
+    if (s->local != NULL) {
+        evconnlistener_set_error_cb(s->local, on_accept_error);
         return TT_OK;
+    }
     close(fd);
     return tt_fail_errno(err, e, path, "cannot listen on the socket");
 }

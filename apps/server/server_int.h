@@ -18,11 +18,14 @@
 #include "server/server.h"
 #include "server/work.h"
 
+#define TT_READ_AT_ONCE  65536u
+#define TT_WRITE_AT_ONCE 262144u
+
 typedef enum tt_conn_state {
     TT_CONN_READING,  /* a request, or the space before one */
     TT_CONN_WORKING,  /* one is in work */
-    TT_CONN_DRAINING, /* refused: what comes is dropped until the client has read it */
-    TT_CONN_FLUSHING  /* the last answer goes out, then the connection ends */
+    TT_CONN_DRAINING, /* told the last: what comes is dropped until the client has read it */
+    TT_CONN_FLUSHING  /* the last answer goes out, then it drains */
 } tt_conn_state;
 
 typedef struct tt_conn {
@@ -32,7 +35,7 @@ typedef struct tt_conn {
     bool local; /* a Unix socket */
     bool extra; /* over the bound: refused and drained */
     tt_conn_state state;
-    struct event *read, *write, *gone, *timer;
+    struct event *read, *write, *timer;
     struct evbuffer *in, *out;
     tt_http1 http;
     /* the request in work */
@@ -48,7 +51,7 @@ typedef struct tt_conn {
     uint64_t reserved; /* of request memory, for the body */
     tt_job *job;
     bool streaming; /* the head of a stream is out */
-    bool paused;    /* nothing is read until the request in work is answered */
+    bool paused;    /* there may be bytes that wait for room */
     /* times; 0: not now */
     double arrived, head_begun, moved, last_out, drain_end, armed;
     uint64_t drained;
@@ -77,6 +80,7 @@ struct tt_server {
     atomic_bool stop_asked;
     bool bound_socket; /* the file of the Unix socket is ours */
     uint64_t socket_dev, socket_ino;
+    char scratch[TT_READ_AT_ONCE]; /* bytes on their way to a connection */
 };
 
 /* server.c */
@@ -94,13 +98,15 @@ bool tt_conn_send(tt_conn *c);
 bool tt_conn_done(tt_conn *c);
 /* Looks at deadlines anew. */
 void tt_conn_arm(tt_conn *c);
-/* Stops reading requests: flush, then end. */
-void tt_conn_finish(tt_conn *c);
+/* No more requests: what comes is dropped until the client has read what goes out. */
+void tt_conn_drain(tt_conn *c);
 
 /* answers.c: they write to c->out and send nothing. */
 void tt_answer_refusal(tt_conn *c, int status, const char *code, const char *param,
                        const char *message);
 void tt_answer_text(tt_conn *c, int status, const char *type, const char *text, size_t len);
+/* The same with JSON of any length, which is taken out of `text` and not copied. */
+void tt_answer_json(tt_conn *c, tt_buf *text);
 void tt_answer_stream_head(tt_conn *c);
 bool tt_conn_closes(const tt_conn *c);
 /* Logs and counts an answer; `job` may be NULL. */

@@ -42,8 +42,9 @@ static inline uint64_t tt_body_limit(uint32_t context)
 #define TT_BODY_SECONDS      30
 #define TT_KEEP_ALIVE        120
 #define TT_HEARTBEAT_SECONDS 5
-#define TT_OUTBOX            TT_MIB /* unread by the client of a stream */
-#define TT_LOOP_MILLISECONDS 20     /* of one callback */
+#define TT_OUTBOX            TT_MIB         /* unread by the client of a stream */
+#define TT_SEND_BUFFER       (128 * TT_KIB) /* asked of the kernel, which would take megabytes */
+#define TT_LOOP_MILLISECONDS 20             /* of one callback */
 
 /* ---- the queue and the end ---- */
 

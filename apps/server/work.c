@@ -284,7 +284,8 @@ static void on_prefill(void *ctx, uint64_t done, uint64_t total)
     look(u, false);
 }
 
-static void compute(tt_work *w, tt_job *job)
+/* *last receives what is to be told with the end. */
+static void compute(tt_work *w, tt_job *job, tt_buf *last)
 {
     run u = {.w = w, .job = job};
     tt_answer_writer writer;
@@ -302,13 +303,28 @@ static void compute(tt_work *w, tt_job *job)
                                     : tt_buf_status(&u.piece, &job->err);
     tt_answer_writer_free(&writer);
     look(&u, true);
-    pthread_mutex_lock(&w->lock);
-    if (job->st == TT_OK)
-        tt_buf_append(&job->out, u.piece.data, u.piece.len);
+    *last = u.piece;
+}
+
+/* What is left to tell and that it is the last are told together: news that are taken between the
+ * two would have the answer of a request that is not yet answered. Under the lock. */
+static void finish(tt_work *w, tt_job *job, tt_buf *last)
+{
+    if (job->st == TT_OK && job->out.len == 0) {
+        /* The loop waits for this lock: an answer of many megabytes is not copied under it. */
+        tt_buf before = job->out;
+        job->out = *last;
+        *last = before;
+    } else if (job->st == TT_OK) {
+        tt_buf_append(&job->out, last->data, last->len);
+    }
     if (job->st == TT_OK)
         job->st = tt_buf_status(&job->out, &job->err);
-    pthread_mutex_unlock(&w->lock);
-    tt_buf_free(&u.piece);
+    w->running = NULL;
+    w->prefill_done = w->prefill_total = 0;
+    job->ended_at = tt_now();
+    job->finished = true;
+    tell(w, job);
 }
 
 /* Nothing to compute: looks after the model, and waits as long as it likes. Under the lock. */
@@ -338,6 +354,7 @@ static void rest(tt_work *w)
 static void *runner(void *ctx)
 {
     tt_work *w = ctx;
+    tt_buf last;
     pthread_mutex_lock(&w->lock);
     while (!w->stop) {
         tt_job *job = pop(&w->run);
@@ -352,14 +369,13 @@ static void *runner(void *ctx)
         tell(w, job);
         pthread_mutex_unlock(&w->lock);
         w->wake(w->wake_ctx);
-        compute(w, job);
+        compute(w, job, &last);
         pthread_mutex_lock(&w->lock);
-        w->running = NULL;
-        w->prefill_done = w->prefill_total = 0;
-        job->ended_at = tt_now();
-        job->finished = true;
-        tell(w, job);
+        finish(w, job, &last);
+        pthread_mutex_unlock(&w->lock);
+        tt_buf_free(&last);
         w->wake(w->wake_ctx);
+        pthread_mutex_lock(&w->lock);
     }
     pthread_mutex_unlock(&w->lock);
     return NULL;

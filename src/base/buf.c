@@ -24,20 +24,8 @@ void tt_buf_clear(tt_buf *b)
         b->data[0] = '\0';
 }
 
-static bool reserve(tt_buf *b, size_t n)
+static bool set_capacity(tt_buf *b, size_t cap)
 {
-    if (b->failed != TT_OK)
-        return false;
-    if (n > b->max || b->len > b->max - n) {
-        b->failed = TT_ERR_LIMIT;
-        return false;
-    }
-    size_t need = b->len + n + 1;
-    if (need <= b->cap)
-        return true;
-    size_t cap = b->cap < 64 ? 64 : b->cap;
-    while (cap < need)
-        cap += cap / 2;
     char *data = realloc(b->data, cap);
     if (data == NULL) {
         b->failed = TT_ERR_NOMEM;
@@ -46,6 +34,36 @@ static bool reserve(tt_buf *b, size_t n)
     b->data = data;
     b->cap = cap;
     return true;
+}
+
+static bool fits(tt_buf *b, size_t n)
+{
+    if (b->failed != TT_OK)
+        return false;
+    if (n > b->max || b->len > b->max - n) {
+        b->failed = TT_ERR_LIMIT;
+        return false;
+    }
+    return true;
+}
+
+static bool reserve(tt_buf *b, size_t n)
+{
+    if (!fits(b, n))
+        return false;
+    size_t need = b->len + n + 1;
+    if (need <= b->cap)
+        return true;
+    size_t cap = b->cap < 64 ? 64 : b->cap;
+    while (cap < need)
+        cap += cap / 2;
+    return set_capacity(b, cap);
+}
+
+void tt_buf_reserve(tt_buf *b, size_t n)
+{
+    if (fits(b, n) && b->len + n + 1 > b->cap && set_capacity(b, b->len + n + 1))
+        b->data[b->len] = '\0';
 }
 
 void tt_buf_append(tt_buf *b, const void *bytes, size_t n)

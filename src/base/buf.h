@@ -21,6 +21,8 @@ typedef struct tt_buf {
 void tt_buf_init(tt_buf *b, size_t max);
 void tt_buf_free(tt_buf *b);
 void tt_buf_clear(tt_buf *b); /* length 0, memory and maximum kept, failure forgotten */
+/* Memory for n more bytes at once, so that appending them moves nothing. */
+void tt_buf_reserve(tt_buf *b, size_t n);
 void tt_buf_append(tt_buf *b, const void *bytes, size_t n);
 void tt_buf_puts(tt_buf *b, const char *text);
 void tt_buf_putc(tt_buf *b, char c);

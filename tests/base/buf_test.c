@@ -68,6 +68,25 @@ static void first_failure_stops_later_appends(void **state)
     tt_buf_free(&b);
 }
 
+static void what_was_reserved_does_not_move(void **state)
+{
+    (void)state;
+    tt_buf b;
+    tt_buf_init(&b, 1000);
+    tt_buf_puts(&b, "ab");
+    tt_buf_reserve(&b, 900);
+    assert_string_equal(b.data, "ab");
+    const char *at = b.data;
+    for (int i = 0; i < 900; i++)
+        tt_buf_putc(&b, 'x');
+    assert_ptr_equal(b.data, at);
+    assert_int_equal(b.len, 902);
+    tt_buf_reserve(&b, 99);
+    assert_int_equal(b.failed, TT_ERR_LIMIT);
+    assert_int_equal(b.len, 902);
+    tt_buf_free(&b);
+}
+
 static void stealing_empties_it(void **state)
 {
     tt_buf b;
@@ -93,6 +112,7 @@ int main(void)
         cmocka_unit_test(holds_what_was_appended),
         cmocka_unit_test(grows_to_its_maximum_and_no_further),
         cmocka_unit_test(first_failure_stops_later_appends),
+        cmocka_unit_test(what_was_reserved_does_not_move),
         cmocka_unit_test(stealing_empties_it),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

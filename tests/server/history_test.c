@@ -53,6 +53,8 @@ static void every_row(void **state)
          M("system", "s\\n\\nt") "," M("user", "a"), "merged_systems=1"},
         {M("user", "a") "," M("system", "s"), M("user", "a\\n<system>\\ns\\n</system>"),
          "moved_systems=1"},
+        {M("system", "s\\u0000") "," M("system", "\\u0000t") "," M("user", "a"),
+         M("system", "s\\u0000\\n\\n\\u0000t") "," M("user", "a"), "merged_systems=1"},
         {M("user", "a") "," M("assistant", "b") "," M("system", "s") "," M("user", "c"),
          M("user", "a") "," M("assistant",
                               "b") "," M("user", "<system>\\ns\\n</system>") "," M("user", "c"),
@@ -74,10 +76,15 @@ static void every_row(void **state)
         {CALLS(FN("1", "f", "\"\"")) "," RESULT("1", "r"),
          CALLS(FN("1", "f", "{}")) "," RESULT("1", "r"), "wrapped_arguments=1"},
         {CALLS("{\"function\":{\"name\":\"f\",\"arguments\":\"{}\"}}") "," M("tool", "r"),
-         CALLS(FN("call_0_0", "f", "{}")) "," M("tool", "r"), "made_ids=1"},
+         CALLS(FN("call_0_0", "f", "{}")) "," RESULT("call_0_0", "r"), "made_ids=1"},
+        {CALLS(FN("call_0_1", "f", "{}") ",{\"function\":{\"name\":\"g\",\"arguments\":\"{}\"}"
+                                         "}") "," RESULT("call_0_1", "r") "," M("tool", "q"),
+         CALLS(FN("call_0_1", "f", "{}") "," FN("call_0_1_1", "g", "{}")) "," RESULT(
+             "call_0_1", "r") "," RESULT("call_0_1_1", "q"),
+         "made_ids=1"},
         {CALLS(FN("1", "f", "{}") "," FN("1", "g", "{}")) "," RESULT("1", "r") "," RESULT("1", "q"),
          CALLS(FN("1", "f", "{}") "," FN("call_0_1", "g", "{}")) "," RESULT("1", "r") "," RESULT(
-             "1", "q"),
+             "call_0_1", "q"),
          "made_ids=1"},
         {CALLS(FN("1", "f", "{}") "," FN("2", "g", "{}")) "," RESULT("2", "r") "," M("user", "b"),
          CALLS(FN("1", "f", "{}") "," FN("2", "g", "{}")) "," RESULT("2", "r") "," MADE("1") "," M(

@@ -290,6 +290,11 @@ static void slow_senders(void **state)
     char *a = raw("GET /health HT");
     expect(a, "HTTP/1.1 408 ");
     expect(a, "\"code\":\"request_timeout\"");
+    expect(a, "\r\nx-request-id: req_");
+    free(a);
+    a = raw("POST /v1/messages HTTP/1.1\r\nHost:");
+    expect(a, "\r\nrequest-id: req_");
+    expect(a, "{\"type\":\"error\",");
     free(a);
     a = raw("POST " CHAT " HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
             "Content-Length: 10\r\n\r\n{");

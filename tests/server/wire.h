@@ -108,11 +108,6 @@ static inline void put(int fd, const char *text)
     assert_int_equal(send(fd, text, n, MSG_NOSIGNAL), n);
 }
 
-typedef struct bytes {
-    char *text;
-    size_t n;
-} bytes;
-
 /* Reads until `marker` has come or the server has closed; the text so far. */
 static inline char *take_until(int fd, const char *marker)
 {
