@@ -5,9 +5,9 @@
 #
 # The traffic is that of tests/server/load_test.c, over and over: 64 active connections, 500 streams that
 # wait, clients that read late or not at all. Every ten seconds one line: seconds, resident KiB, tokens
-# generated so far, and the rate of decoding that /metrics shows. At the end: resident memory after the
-# first window and at the end, tokens a second in the first and in the last window (by the clock, and
-# the median of the rates that were shown). A window is 10 minutes, or a third of less than 30.
+# generated so far. At the end: resident memory after the first window and at the end, tokens a second in
+# the first and in the last window, and the callbacks of the event loop. A window is 10 minutes, or a
+# third of less than 30.
 set -eu
 export LC_ALL=C.UTF-8
 load=build/tests/server/load_test bin=build/bin minutes=${1:?minutes} model='' csv=/dev/null flags=()
@@ -47,25 +47,18 @@ metrics() {
     exec 3>&-
 }
 
-echo 'seconds,resident_kib,generated_tokens,decode_tokens_per_second' | tee "$csv" >"$tmp/rows"
+echo 'seconds,resident_kib,generated_tokens' | tee "$csv" >"$tmp/rows"
 begin=$SECONDS
 while [ $((SECONDS - begin)) -lt $((minutes * 60)) ]; do
     sleep 10
     kill -0 "$traffic" 2>/dev/null || { cat "$tmp/round" >&2; echo "soak.sh: a round failed" >&2; exit 1; }
     metrics >"$tmp/metrics"
     echo "$((SECONDS - begin)),$(sed -nE 's/^VmRSS:[^0-9]*([0-9]+).*/\1/p' "/proc/$server/status"),$(
-        awk '/^tinytitan_generated_tokens_total / { g = $2 } /^tinytitan_decode_tokens_per_second / { d = $2 }
-            END { printf "%d,%.3f", g, d }' "$tmp/metrics")" | tee -a "$csv" >>"$tmp/rows"
+        awk '/^tinytitan_generated_tokens_total / { printf "%d", $2 }' "$tmp/metrics")" | tee -a "$csv" >>"$tmp/rows"
 done
 awk -F , -v all=$((minutes * 60)) '
     NR == 1 { w = all < 1800 ? all / 3 : 600; next }
-    { t[NR] = $1; rss[NR] = $2; g[NR] = $3; d[NR] = $4 }
-    function median(from, to, v, n, i, j, x) {
-        n = 0
-        for (i in t) if (t[i] > from && t[i] <= to) v[n++] = d[i]
-        for (i = 1; i < n; i++) for (j = i; j > 0 && v[j] < v[j - 1]; j--) { x = v[j]; v[j] = v[j - 1]; v[j - 1] = x }
-        return n > 0 ? v[int(n / 2)] : 0
-    }
+    { t[NR] = $1; rss[NR] = $2; g[NR] = $3 }
     END {
         for (i = 2; i <= NR; i++) {
             if (t[i] <= w + 10) { early = rss[i]; a = g[i] / t[i] }
@@ -74,7 +67,5 @@ awk -F , -v all=$((minutes * 60)) '
         b = (g[NR] - g[last]) / (t[NR] - t[last])
         printf "resident %d KiB after %d s, %d KiB at the end: %+d KiB\n", early, w, rss[NR], rss[NR] - early
         printf "tokens/s in the first %d s %.2f, in the last %.2f: %.3f\n", w, a, b, b / a
-        x = median(0, w); y = median(t[NR] - w, t[NR])
-        printf "decoding as shown %.2f, %.2f: %.3f\n", x, y, (x > 0 ? y / x : 0)
     }' "$tmp/rows"
 awk '/^tinytitan_loop_seconds_bucket|^tinytitan_loop_max/' "$tmp/metrics"

@@ -23,7 +23,7 @@ static const char script[] =
     "look.\"},{\"bad_call\":true},"
     "{\"call\":{\"name\":\"look\",\"arguments\":{\"at\":1}}}]},"
     "{\"match\":\"flood\",\"steps\":[{\"text\":\"0123456789012345678901234567890123456789\"},"
-    "{\"times\":3000}]},"
+    "{\"times\":800}]},"
     "{\"steps\":[{\"prefill\":[1,2]},{\"text\":\"Once \"},{\"text\":\"upon\"}]}]";
 
 static const char last[] = "GET /health HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
@@ -360,12 +360,20 @@ static void check_event(const conn *c, const char *at, size_t n)
     json_decref(v);
 }
 
+/* As strstr(at, "\n\n"), which under a sanitizer looks through all that follows every time. */
+static const char *event_end(const char *at)
+{
+    while (*at != '\0' && (at[0] != '\n' || at[1] != '\n'))
+        at++;
+    return *at != '\0' ? at : NULL;
+}
+
 /* Events until [DONE]. */
 static void check_events(const conn *c, const char *events)
 {
     bool done = false;
     for (const char *at = events, *end; *at != '\0'; at = end + 2) {
-        end = strstr(at, "\n\n");
+        end = event_end(at);
         if (end == NULL || done)
             give_up(c, "a stream without its end, or something behind it", at);
         done = strncmp(at, "data: [DONE]\n\n", 14) == 0;
@@ -404,13 +412,14 @@ static const char *field(const char *head, const char *end, const char *name)
 /* Where the chunks at `at` end, and what they hold; NULL when they do not. */
 static const char *chunks_end(const char *at, char **held)
 {
-    size_t n = 0;
-    char *out = calloc(1, strlen(at) + 1), *end;
+    size_t n = 0, all = strlen(at);
+    const char *stop = at + all;
+    char *out = calloc(1, all + 1), *end;
     *held = out;
     assert_non_null(out);
     for (;;) {
         size_t k = strtoul(at, &end, 16);
-        if (end == at || strncmp(end, "\r\n", 2) != 0 || strlen(end) < k + 4)
+        if (end == at || strncmp(end, "\r\n", 2) != 0 || (size_t)(stop - end) < k + 4)
             return NULL;
         memcpy(out + n, end + 2, k);
         n += k;
