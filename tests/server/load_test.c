@@ -204,8 +204,9 @@ static bool take(client *c)
     if (got < 0 && errno == EAGAIN)
         return true;
     if (got <= 0)
-        fail_msg("closed (%s) before %s", got < 0 ? strerror(errno) : "FIN",
-                 c->list[(c->at - 1) % c->n_list].path);
+        fail_msg("closed (%s) before %s, with %zu left; %zu bytes of the answer came, the last: %s",
+                 got < 0 ? strerror(errno) : "FIN", c->list[(c->at - 1) % c->n_list].path, c->left,
+                 c->n, c->n > 300 ? c->in + c->n - 300 : c->n > 0 ? c->in : "none");
     c->n += (size_t)got;
     c->in[c->n] = '\0';
     c->begun |= strstr(c->in, "\r\n\r\n") != NULL;
