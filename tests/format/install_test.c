@@ -1,6 +1,6 @@
 /* Proves that a sound install opens with and without a receipt, that every field of its manifest,
  * receipt and files can be broken without being noticed too late, and that the golden install of
- * format version 1 opens for ever. */
+ * format version 2 opens for ever. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
