@@ -9,6 +9,16 @@ refuse() {
     exit 2
 }
 
+# The options that all of them have.
+common_option() { # OPTION [VALUE]...
+    case $1 in
+    --model | --rounds | --tokens | --label | --machine | --csv | --runs | --bench) ;;
+    *) refuse "unknown option $1" ;;
+    esac
+    [ $# -ge 2 ] || refuse "$1 needs a value"
+    printf -v "${1#--}" %s "$2"
+}
+
 # Two at a time would measure each other. Makes $work, removed at the end together with what still runs.
 begin_measuring() {
     exec 9>/tmp/tinytitan-lab.lock

@@ -23,23 +23,15 @@ bench=build/bin/TinyTitanBench model='' contexts='1024 8192 32768 65536 131072' 
 prompts=32768 kv=8 ids=chain machine=$(hostname) csv='' runs='' plot='' label='' extra=()
 while [ $# -gt 0 ]; do
     case $1 in
-    --model) model=$2 ;;
     --contexts) contexts=$2 ;;
-    --rounds) rounds=$2 ;;
     --warm-up) warm=$2 ;;
-    --tokens) tokens=$2 ;;
     --prompts) prompts=$2 ;;
     --kv-bits) kv=$2 ;;
     --budget) extra+=(--ram-budget "$2") ;;
     --threads) extra+=(--threads "$2") ;;
     --ids) ids=$2 ;;
-    --label) label=$2 ;;
-    --machine) machine=$2 ;;
-    --csv) csv=$2 ;;
-    --runs) runs=$2 ;;
     --plot) plot=$2 ;;
-    --bench) bench=$2 ;;
-    *) refuse "unknown option $1" ;;
+    *) common_option "$@" ;;
     esac
     shift 2
 done

@@ -19,22 +19,14 @@ levels='ref avx2 avxvnni avx512 avx512vnni amx neon neon+dotprod'
 text=models/tales/heldout.txt window=512 scored=8192 machine=$(hostname) csv='' runs='' table='' label='' extra=()
 while [ $# -gt 0 ]; do
     case $1 in
-    --model) model=$2 ;;
     --levels) levels=$2 ;;
-    --rounds) rounds=$2 ;;
-    --tokens) tokens=$2 ;;
     --prompt) prompt=$2 ;;
     --text) text=$2 ;;
     --window) window=$2 ;;
     --text-tokens) scored=$2 ;;
     --threads) extra+=(--threads "$2") ;;
-    --label) label=$2 ;;
-    --machine) machine=$2 ;;
-    --csv) csv=$2 ;;
-    --runs) runs=$2 ;;
     --table) table=$2 ;;
-    --bench) bench=$2 ;;
-    *) refuse "unknown option $1" ;;
+    *) common_option "$@" ;;
     esac
     shift 2
 done

@@ -18,22 +18,14 @@ bench=build/bin/TinyTitanBench model='' counts='1 2' cells='decode 2048' rounds=
 context=4096 ids=chain machine=$(hostname) csv='' runs='' label='' extra=()
 while [ $# -gt 0 ]; do
     case $1 in
-    --model) model=$2 ;;
     --counts) counts=$2 ;;
     --cells) cells=$2 ;;
-    --rounds) rounds=$2 ;;
     --repeat) repeat=$2 ;;
     --warm-up) warm=$2 ;;
-    --tokens) tokens=$2 ;;
     --context) context=$2 ;;
     --budget) extra+=(--ram-budget "$2") ;;
     --ids) ids=$2 ;;
-    --label) label=$2 ;;
-    --machine) machine=$2 ;;
-    --csv) csv=$2 ;;
-    --runs) runs=$2 ;;
-    --bench) bench=$2 ;;
-    *) refuse "unknown option $1" ;;
+    *) common_option "$@" ;;
     esac
     shift 2
 done

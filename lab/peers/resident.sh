@@ -27,24 +27,16 @@ bench=build/bin/TinyTitanBench model='' gguf='' cells='decode 512 2048' rounds=3
 context=4096 threads=2 given='' machine=$(hostname) csv='' runs='' label='' extra=()
 while [ $# -gt 0 ]; do
     case $1 in
-    --model) model=$2 ;;
     --gguf) gguf=$2 ;;
     --cells) cells=$2 ;;
-    --rounds) rounds=$2 ;;
     --repeat) repeat=$2 ;;
     --warm-up) warm=$2 ;;
-    --tokens) tokens=$2 ;;
     --context) context=$2 ;;
     --threads) threads=$2 ;;
     --budget) extra+=(--ram-budget "$2") ;;
     --peer) given=$2 ;;
     --ceilings) extra+=(--ceilings); shift; continue ;;
-    --label) label=$2 ;;
-    --machine) machine=$2 ;;
-    --csv) csv=$2 ;;
-    --runs) runs=$2 ;;
-    --bench) bench=$2 ;;
-    *) refuse "unknown option $1" ;;
+    *) common_option "$@" ;;
     esac
     shift 2
 done

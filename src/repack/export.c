@@ -136,8 +136,9 @@ static tt_status turn(export_job *x, uint64_t at, uint32_t unit, uint64_t rows, 
 {
     uint64_t row_bytes = unit * per_row, most = STEP / row_bytes / TT_PANEL * TT_PANEL;
     if (most == 0)
-        return tt_fail_at(err, TT_ERR_LIMIT, x->from, (int64_t)at, "a row of %s has %llu bytes",
-                          x->from, (unsigned long long)row_bytes);
+        return tt_fail_at(err, TT_ERR_LIMIT, x->from, (int64_t)at,
+                          "a row of %s has %llu bytes, an export takes at most %llu", x->from,
+                          (unsigned long long)row_bytes, (unsigned long long)(STEP / TT_PANEL));
     for (uint64_t row = 0; row < rows; row += most) {
         uint64_t n = rows - row < most ? rows - row : most;
         TT_TRY(tt_file_pread(x->fd, x->from, x->buf, tt_quant_stored_rows(n) * row_bytes,

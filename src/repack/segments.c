@@ -23,6 +23,8 @@ typedef struct cutter {
     tt_segments s;
     uint64_t max_bytes, max_values;
     bool no_memory;
+    const tt_st_tensor *too_long; /* a panel of its rows is more than a chunk */
+    uint64_t its_cols;
 } cutter;
 
 static void add(cutter *c, const tt_segment *seg)
@@ -59,10 +61,12 @@ static void cut_copy(cutter *c, uint32_t file, const tt_st_tensor *t, uint64_t f
     }
 }
 
-/* Rows that a segment of most bytes and values takes: whole panels. */
-static uint64_t rows_of(const cutter *c, uint64_t row_bytes, uint64_t row_values)
+/* Rows of a tensor that a segment takes: whole panels. The converter must be able to hold one. */
+static uint64_t rows_of(cutter *c, const tt_st_tensor *t, uint64_t row_bytes, uint64_t row_values)
 {
     uint64_t most = c->max_bytes / row_bytes, values = c->max_values / row_values;
+    if (values < TT_PANEL && c->too_long == NULL)
+        c->too_long = t, c->its_cols = row_values;
     most = most < values ? most : values;
     return most < TT_PANEL ? TT_PANEL : most / TT_PANEL * TT_PANEL;
 }
@@ -71,7 +75,7 @@ static uint64_t rows_of(const cutter *c, uint64_t row_bytes, uint64_t row_values
 static void cut_turn(cutter *c, uint32_t file, const tt_st_tensor *t, uint64_t row0, uint64_t rows,
                      uint64_t cols, uint64_t per_row, uint64_t at)
 {
-    uint64_t bytes = per_row * tt_st_dtype_bytes(t->dtype), most = rows_of(c, bytes, cols);
+    uint64_t bytes = per_row * tt_st_dtype_bytes(t->dtype), most = rows_of(c, t, bytes, cols);
     for (uint64_t row = 0; row < rows && !c->no_memory; row += most) {
         uint64_t n = rows - row < most ? rows - row : most;
         add(c, &(tt_segment){.src = t,
@@ -97,7 +101,7 @@ static void cut_encode(cutter *c, const place *p, const tt_piece *src)
     uint64_t each = tt_st_dtype_bytes(src->values->dtype);
     uint64_t groups = bits != 0 ? p->cols / TT_GROUP : 0; /* fp8 may become BF16 */
     uint64_t words_row = bits != 0 ? tt_quant_row_words_bytes(bits, p->cols) : 2 * p->cols;
-    uint64_t most = rows_of(c, p->cols * each, p->cols);
+    uint64_t most = rows_of(c, src->values, p->cols * each, p->cols);
     for (uint64_t row = 0; row < p->rows && !c->no_memory; row += most) {
         uint64_t n = p->rows - row < most ? p->rows - row : most;
         uint64_t stored = bits != 0 ? tt_quant_stored_rows(n) : n;
@@ -304,6 +308,11 @@ tt_status tt_segments_create(const tt_safetensors *st, const tt_repack_plan *pla
         cut_all(&c, plan);
     if (c.s.files == NULL || c.no_memory)
         status = tt_fail(err, TT_ERR_NOMEM, "out of memory for a plan of %zu parts", c.s.count);
+    else if (c.too_long != NULL)
+        status = tt_fail(err, TT_ERR_LIMIT,
+                         "tensor \"%.200s\" has rows of %" PRIu64 " values, at most %" PRIu64
+                         " can be converted",
+                         c.too_long->name, c.its_cols, c.max_values / TT_PANEL);
     if (status == TT_OK) {
         qsort(c.s.items, c.s.count, sizeof *c.s.items, by_place);
         status = make_ranges(&c.s, range_bytes, err);

@@ -103,30 +103,34 @@ static bool gaps_are_zero(const tt_expert_layout *l, const unsigned char *p)
     return all_zero(p + end, l->stride - end);
 }
 
-/* Rows of zeros fill up the last panel of an affine matrix; `part[0]` are its words, then its
- * scales and biases. */
-static bool filling_is_zero(tt_dtype dtype, uint64_t rows, uint64_t cols,
-                            const unsigned char *const part[3])
+/* One part of an affine matrix of `rows` x `cols`: 0 words, 1 scales, 2 biases. */
+typedef struct matrix_part {
+    uint32_t unit; /* bytes */
+    uint64_t per_row;
+    uint64_t last; /* where its last panel begins */
+} matrix_part;
+
+static matrix_part part_of(tt_dtype dtype, uint64_t rows, uint64_t cols, int part)
 {
-    const uint32_t bits = tt_dtype_bits(dtype);
-    for (int i = 0; i < 3 && bits != 0 && rows % TT_PANEL != 0; i++) {
-        uint32_t unit = i == 0 ? 4 : 2;
-        uint64_t per_row = i == 0 ? cols * bits / 32 : cols / TT_GROUP;
-        uint64_t at = rows / TT_PANEL * TT_PANEL * per_row * unit;
-        if (!tt_quant_filling_is_zero(unit, rows, per_row, part[i] + at))
-            return false;
-    }
-    return true;
+    matrix_part p = {part == 0 ? 4 : 2,
+                     part == 0 ? cols * tt_dtype_bits(dtype) / 32 : cols / TT_GROUP, 0};
+    p.last = rows / TT_PANEL * TT_PANEL * p.per_row * p.unit;
+    return p;
 }
 
-static bool expert_filling_is_zero(const tt_expert_layout *l, const unsigned char *p)
+/* Rows of zeros fill up the last panel of every affine matrix of an expert. */
+static bool filling_is_zero(const tt_expert_layout *l, const unsigned char *expert)
 {
     const tt_expert_mat *mats[3] = {&l->gate, &l->up, &l->down};
     for (int m = 0; m < 3; m++) {
-        const unsigned char *const part[3] = {p + mats[m]->words_offset, p + mats[m]->scales_offset,
-                                              p + mats[m]->biases_offset};
-        if (!filling_is_zero(mats[m]->dtype, mats[m]->rows, mats[m]->cols, part))
-            return false;
+        const uint64_t at[3] = {mats[m]->words_offset, mats[m]->scales_offset,
+                                mats[m]->biases_offset};
+        for (int i = 0; i < 3 && tt_dtype_bits(mats[m]->dtype) != 0; i++) {
+            matrix_part p = part_of(mats[m]->dtype, mats[m]->rows, mats[m]->cols, i);
+            if (!tt_quant_filling_is_zero(p.unit, mats[m]->rows, p.per_row,
+                                          expert + at[i] + p.last))
+                return false;
+        }
     }
     return true;
 }
@@ -171,36 +175,38 @@ static tt_status check_expert(void *ctx, size_t file, uint64_t at, const unsigne
             err, TT_ERR_CORRUPT, x->rel, (int64_t)at,
             "expert %u of %s has the CRC-32C %08x, the table says %08x: install again", e, x->rel,
             is, want);
-    if (!gaps_are_zero(x->l, block) || !expert_filling_is_zero(x->l, block))
+    if (!gaps_are_zero(x->l, block) || !filling_is_zero(x->l, block))
         return tt_fail_at(err, TT_ERR_CORRUPT, x->rel, (int64_t)at,
                           "expert %u of %s has padding that is not zero", e, x->rel);
     atomic_fetch_add(&x->c->experts, 1);
     return TT_OK;
 }
 
-/* The last panels of a tensor, which rows of zeros may fill up. */
+/* The last panel of a tensor, which rows of zeros may fill up. */
 static tt_status check_filling(const tt_index_entry *e, const char *rel, const char *path, int fd,
                                tt_error *err)
 {
-    const uint64_t cols = e->shape[e->rank - 1], sides = e->scales_bytes;
+    const uint64_t at[3] = {e->offset, e->scales_offset, e->biases_offset};
+    const uint64_t cols = e->shape[e->rank - 1];
     uint64_t rows = 1;
     for (uint32_t d = 0; d + 1 < e->rank; d++)
         rows *= e->shape[d];
     if (tt_dtype_bits(e->dtype) == 0 || rows % TT_PANEL == 0)
         return TT_OK;
-    unsigned char *all = malloc(e->bytes + 2 * sides);
-    if (all == NULL)
-        return tt_fail(err, TT_ERR_NOMEM, "out of memory for %s", e->name);
-    const unsigned char *const part[3] = {all, all + e->bytes, all + e->bytes + sides};
-    tt_status st = tt_file_pread(fd, path, all, e->bytes, e->offset, err);
-    if (st == TT_OK)
-        st = tt_file_pread(fd, path, all + e->bytes, sides, e->scales_offset, err);
-    if (st == TT_OK)
-        st = tt_file_pread(fd, path, all + e->bytes + sides, sides, e->biases_offset, err);
-    if (st == TT_OK && !filling_is_zero(e->dtype, rows, cols, part))
-        st = tt_fail_at(err, TT_ERR_CORRUPT, rel, (int64_t)e->offset,
-                        "the rows that fill up \"%.200s\" in %s are not zero", e->name, rel);
-    free(all);
+    tt_status st = TT_OK;
+    for (int i = 0; i < 3 && st == TT_OK; i++) {
+        matrix_part p = part_of(e->dtype, rows, cols, i);
+        size_t n = TT_PANEL * p.per_row * p.unit;
+        unsigned char *panel = malloc(n);
+        st = panel == NULL ? tt_fail(err, TT_ERR_NOMEM, "out of memory for a panel of %s", e->name)
+                           : tt_file_pread(fd, path, panel, n, at[i] + p.last, err);
+        if (st == TT_OK && !tt_quant_filling_is_zero(p.unit, rows, p.per_row, panel))
+            st = tt_fail_at(err, TT_ERR_CORRUPT, rel, (int64_t)(at[i] + p.last),
+                            "%s: rows that fill up the last panel of \"%.200s\" are not zero: "
+                            "install again",
+                            rel, e->name);
+        free(panel);
+    }
     return st;
 }
 

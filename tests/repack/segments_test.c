@@ -116,9 +116,33 @@ static void everything_once(void **state)
     }
 }
 
+/* What the converter could not hold is refused before anything is fetched. */
+static void rows_too_long_for_a_chunk(void **state)
+{
+    mini_options o = mini_default();
+    tt_snapshot snap;
+    tt_repack_plan plan;
+    tt_segments s = {0};
+    tt_policy policy = {.build_bits = 4};
+    mini_write(dir, &o);
+    assert_int_equal(tt_snapshot_open(dir, NULL, &snap, &err), TT_OK);
+    assert_int_equal(
+        tt_repack_plan_create(snap.st, snap.config, snap.config_path, &policy, NULL, &plan, &err),
+        TT_OK);
+    assert_int_equal(tt_segments_create(snap.st, &plan, 0, 32 * 64 - 1, &s, &err), TT_ERR_LIMIT);
+    assert_non_null(strstr(err.message, "has rows of 64 values, at most 63"));
+    assert_int_equal(tt_segments_create(snap.st, &plan, 0, 32 * 128, &s, &err), TT_OK);
+    for (size_t i = 0; i < s.count; i++)
+        assert_true(s.items[i].count <= 32 * 128);
+    tt_segments_free(&s);
+    tt_repack_plan_free(&plan);
+    tt_snapshot_close(&snap);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(everything_once, setup, teardown)};
+        cmocka_unit_test_setup_teardown(everything_once, setup, teardown),
+        cmocka_unit_test_setup_teardown(rows_too_long_for_a_chunk, setup, teardown)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

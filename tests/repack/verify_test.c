@@ -19,6 +19,7 @@
 #include "repack/verify.h"
 #include "support/mini_install.h"
 #include "support/tempdir.h"
+#include "support/tiny_model.h"
 
 static char dir[512], path[600];
 
@@ -184,6 +185,71 @@ static void what_digests_do_not_tell(void **state)
     free(bytes);
 }
 
+/* A matrix of one row is stored in a panel of 32, and one of 48 rows in two. */
+static void rows_that_fill_up_a_panel(void **state)
+{
+    static const char *const name = "layers.1.mlp.shared_expert_gate.weight";
+    tt_repack_options ro = {.input = NULL, .output = path, .model_id = "mini", .threads = 1};
+    tt_install *in = NULL;
+    tt_error err;
+    char source[600];
+    snprintf(source, sizeof source, "%s/source-t.gturbo", dir);
+    snprintf(path, sizeof path, "%s/filled.gturbo", dir);
+    ro.input = source;
+    ro.policy.role_bits[TT_ROLE_SHARED_GATE] = 8;
+    assert_int_equal(tt_repack_run(&ro, NULL, NULL, &err), TT_OK);
+    assert_int_equal(verify(&err), TT_OK);
+    assert_int_equal(tt_install_open(path, 0, NULL, NULL, &in, &err), TT_OK);
+    tt_index_entry e = *tt_index_find(tt_install_index(in), name);
+    tt_install_close(&in);
+    assert_int_equal(e.shape[0], 1);
+    assert_int_equal(e.bytes, 32 * MINI_HIDDEN);
+    const uint64_t places[] = {e.offset + 4 * 32 + 4, e.offset + e.bytes - 1, e.scales_offset + 2,
+                               e.biases_offset + e.biases_bytes - 1};
+    for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
+        mini_poke(path, TT_WEIGHTS_NAME, (int64_t)places[i], 4, false);
+        relist(TT_WEIGHTS_NAME, NULL, NULL, 0);
+        assert_int_equal(verify(&err), TT_ERR_CORRUPT);
+        assert_non_null(strstr(err.message, "fill up the last panel of \"layers.1.mlp.shared"));
+        mini_poke(path, TT_WEIGHTS_NAME, (int64_t)places[i], 4, false);
+    }
+    relist(TT_WEIGHTS_NAME, NULL, NULL, 0);
+    assert_int_equal(verify(&err), TT_OK);
+}
+
+static void rows_that_fill_up_an_expert(void **state)
+{
+    static const char *const rel = "packed_experts/layer_00.bin", *const crcs =
+                                                                      "packed_experts/crc32c.bin";
+    tiny_options o = {.arch = tiny_arch_plain("lf", 4, 2), .seed = 3, .mat = TT_DTYPE_Q4};
+    tt_install *in = NULL;
+    tt_error err;
+    o.arch.moe_intermediate = 48;
+    snprintf(path, sizeof path, "%s", tiny_install_new(&o));
+    assert_int_equal(verify(&err), TT_OK);
+    assert_int_equal(tt_install_open(path, 0, NULL, NULL, &in, &err), TT_OK);
+    const tt_expert_layout l = *tt_install_expert_layout(in);
+    tt_install_close(&in);
+    assert_int_equal(l.up.dtype, TT_DTYPE_Q4);
+    assert_int_equal(l.up.words_bytes, 64 * 32);
+    for (int good = 0; good < 2; good++) { /* with a checksum of its own: only zeros tell */
+        size_t len = 0;
+        mini_poke(path, rel, (int64_t)(l.up.words_offset + l.up.words_bytes - 1), 4, false);
+        char *bytes = mini_slurp(path, rel, &len);
+        uint32_t crc = tt_crc32c(0, bytes, l.payload_bytes);
+        free(bytes);
+        bytes = mini_slurp(path, crcs, &len);
+        memcpy(bytes + 64, &crc, 4);
+        mini_spew(path, crcs, bytes, len);
+        free(bytes);
+        relist(rel, NULL, NULL, 0);
+        relist(crcs, NULL, NULL, 0);
+        assert_int_equal(verify(&err), good ? TT_OK : TT_ERR_CORRUPT);
+        assert_true(good || strstr(err.message, "has padding that is not zero") != NULL);
+    }
+    tiny_remove();
+}
+
 static void a_directory_that_is_no_install(void **state)
 {
     tt_error err = {0};
@@ -262,6 +328,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(checking_only_writes_nothing, setup, teardown),
         cmocka_unit_test_setup_teardown(a_flip_anywhere_is_found, setup, teardown),
         cmocka_unit_test_setup_teardown(what_digests_do_not_tell, setup, teardown),
+        cmocka_unit_test_setup_teardown(rows_that_fill_up_a_panel, setup, teardown),
+        cmocka_unit_test_setup_teardown(rows_that_fill_up_an_expert, setup, teardown),
         cmocka_unit_test_setup_teardown(a_directory_that_is_no_install, setup, teardown),
         cmocka_unit_test_setup_teardown(the_second_reader_agrees, setup, teardown),
     };
