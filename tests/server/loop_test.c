@@ -111,7 +111,7 @@ static char *exchange(const char *path, char *body)
     return head;
 }
 
-static volatile bool enough;
+static atomic_bool enough;
 
 /* Somebody else, who is answered all the time. */
 static void *others(void *ctx)

@@ -166,9 +166,10 @@ static void tile_out(float *y, size_t ldy, float *acc, uint32_t rows, uint32_t n
         turn_out(y + TR, ldy, acc + TR * TR, rows - TR, n);
 }
 
-/* `rows` rows from r on of W, or of gate and up, times T rows of x. */
+/* `rows` rows from r on of W, or of gate and up, times T rows of x; rows from `next` on, if there
+ * are any, are what follows. */
 static void panel_dot(float *y, size_t ldy, const int32_t *xq, const tt_mat *W, const tt_mat *up,
-                      uint32_t r, uint32_t rows, uint32_t T, void *scratch)
+                      uint32_t r, uint32_t rows, uint32_t next, uint32_t T, void *scratch)
 {
     const uint32_t groups = W->cols / TT_GROUP;
     uint32_t *panel = scratch, set0 = 0, set1 = 0;
@@ -177,7 +178,10 @@ static void panel_dot(float *y, size_t ldy, const int32_t *xq, const tt_mat *W, 
         uint32_t g1 = groups - g0 < TT_DOT_GROUPS ? groups : g0 + TT_DOT_GROUPS;
         decode_half(panel, 0, W, r, g0, g1);
         decode_half(panel, 1, up != NULL ? up : W, up != NULL ? r : r + TR, g0, g1);
+        panel_ahead ahead = ask_for(W, up, r, next, TR, g1, TT_DOT_GROUPS);
+        uint32_t share = (ahead.end - ahead.at) / ((T + 2 * TR - 1) / (2 * TR)) + 1;
         for (uint32_t t = 0; t < T; t += 2 * TR) {
+            ask(&ahead, share);
             uint32_t n0 = T - t < TR ? T - t : TR, n1 = T - t - n0 < TR ? T - t - n0 : TR;
             const int32_t *x0 = xq + ((size_t)t * groups + (size_t)g0 * n0) * 18;
             const int32_t *x1 = xq + ((size_t)(t + n0) * groups + (size_t)g0 * n1) * 18;
@@ -203,7 +207,8 @@ static void amx_dot(float *y, size_t ldy, const int32_t *xq, const tt_mat *W, co
     }
     const uint32_t step = up != NULL ? TR : PANEL_ROWS;
     for (uint32_t r = r0; r < r1; r += step)
-        panel_dot(y + r, ldy, xq, W, up, r, r1 - r < step ? r1 - r : step, T, scratch);
+        panel_dot(y + r, ldy, xq, W, up, r, r1 - r < step ? r1 - r : step,
+                  r1 - r > step ? r + step : 0, T, scratch);
     _tile_release();
 }
 
