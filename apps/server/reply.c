@@ -128,6 +128,14 @@ bool tt_reply_is_text(const char *text, size_t len)
     return true;
 }
 
+size_t tt_reply_piece(const char *text, size_t len, size_t most)
+{
+    size_t n = len < most ? len : most;
+    while (n < len && n > 1 && ((unsigned char)text[n] & 0xc0) == 0x80)
+        n--;
+    return n;
+}
+
 static void write_string(tt_buf *out, const char *text)
 {
     if (text == NULL)
