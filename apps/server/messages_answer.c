@@ -135,7 +135,6 @@ static void open_block(tt_messages_writer *w, tt_messages_block kind)
         return;
     close_block(w);
     w->open = kind;
-    w->called = false;
     if (!w->r->stream)
         return;
     tt_buf_init(&block, 256);
@@ -220,8 +219,8 @@ static void on_text(void *ctx, uint32_t i, const char *text, size_t len,
     (void)i;
     (void)reports;
     (void)n;
-    /* What keeps it apart from a call, where both are one text, is the block here. */
-    for (; w->called && w->open == TT_BLOCK_NONE && len > 0 && *text == '\n'; len--)
+    /* None is open behind a call, and what keeps text apart from it is the block here. */
+    for (; w->n_blocks > 0 && w->open == TT_BLOCK_NONE && len > 0 && *text == '\n'; len--)
         text++;
     if (len > 0)
         add_words(w, TT_BLOCK_TEXT, text, len);
@@ -256,7 +255,6 @@ static void on_call(void *ctx, uint32_t i, uint32_t k, const char *id, const cha
         write_call(&w->blocks, id, name, arguments, len);
     }
     w->n_blocks++;
-    w->called = true;
 }
 
 static void on_end(void *ctx, uint32_t i, tt_turn_finish finish)

@@ -24,7 +24,6 @@ typedef struct tt_messages_writer {
     void *flush_ctx;
     tt_messages_block open;
     uint32_t n_blocks; /* that were begun */
-    bool called;       /* the last block was a call */
     tt_turn_finish finish;
     tt_buf blocks, words; /* without a stream: finished blocks, the words of the open one */
 } tt_messages_writer;

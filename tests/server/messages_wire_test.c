@@ -26,6 +26,7 @@ static const char script[] =
     "\"\\n\\n\"},"
     "{\"text\":\"\\nNow.\\n\"}]},"
     "{\"match\":\"silent\",\"steps\":[]},"
+    "{\"match\":\"lines\",\"steps\":[{\"text\":\"\\n\"},{\"text\":\"\\na\"}]},"
     "{\"match\":\"long\",\"finish\":\"length\",\"steps\":[{\"text\":\"a\"}]},"
     "{\"match\":\"broken\",\"steps\":[{\"text\":\"a\"},{\"fail\":\"the disk is gone\"}]},"
     "{\"match\":\"gate\",\"cached\":2,\"steps\":[{\"prefill\":[1,2]},{\"gate\":true},"
@@ -111,6 +112,7 @@ static void objects(void **state)
          MESSAGE(THOUGHT("hmm") "," TEXT("so"), "\"end_turn\"", "null")},
         {"{" ASK("only") "}", MESSAGE(THOUGHT("hm"), "\"end_turn\"", "null")},
         {"{" ASK("silent") "}", MESSAGE("", "\"end_turn\"", "null")},
+        {"{" ASK("lines") "}", MESSAGE(TEXT("\\n\\na"), "\"end_turn\"", "null")},
         {"{" ASK("long") "}", MESSAGE(TEXT("a"), "\"max_tokens\"", "null")},
         /* What keeps text apart from a call is not said; what is said after it is. */
         {"{" ASK("call") TOOLS "}", MESSAGE(TEXT("I look.") "," CALL("look", "{\"at\":1}") "," CALL(
