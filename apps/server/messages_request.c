@@ -51,6 +51,14 @@ static bool empty_only(tt_fields *f, const char *name, const json_t *v)
            tt_refuse_unsupported(f->why, name, "%s is not offered here", name);
 }
 
+/* A client that hears this sends the whole conversation, as before. */
+static bool thread(tt_fields *f, const char *name, const json_t *v)
+{
+    (void)v;
+    return tt_refuse(f->why, 400, "thread_unsupported_request", name,
+                     "conversations are not kept here: send the whole one, without %s", name);
+}
+
 static bool output_config(tt_fields *f, const char *name, const json_t *v)
 {
     const json_t *effort = tt_fields_get(v, "effort");
@@ -103,6 +111,7 @@ static const tt_field table[] = {
     {"output_config", TT_FIELD_HONOURED, output_config},
     {"container", TT_FIELD_HONOURED, empty_only},
     {"mcp_servers", TT_FIELD_HONOURED, empty_only},
+    {"thread", TT_FIELD_HONOURED, thread},
     {"output_format", TT_FIELD_REFUSED, NULL},
     {"cache_control", TT_FIELD_IGNORED, NULL},
     {"context_management", TT_FIELD_IGNORED, NULL},

@@ -146,6 +146,12 @@ static void write_string(tt_buf *out, const char *text)
 
 /* ---- errors ---- */
 
+/* Codes that clients of Anthropic's interface look for in the details of an error. */
+static bool is_detail(const char *code)
+{
+    return code != NULL && strcmp(code, "thread_unsupported_request") == 0;
+}
+
 void tt_reply_write_error(tt_buf *out, tt_envelope envelope, const tt_reply_error *error,
                           const char *request_id)
 {
@@ -167,6 +173,8 @@ void tt_reply_write_error(tt_buf *out, tt_envelope envelope, const tt_reply_erro
     tt_buf_printf(out, "{\"type\":\"error\",\"error\":{\"type\":\"%s\",\"message\":",
                   anthropic_type(error->status));
     write_string(out, message.failed == TT_OK ? message.data : error->message);
+    if (is_detail(error->code))
+        tt_buf_printf(out, ",\"details\":{\"error_code\":\"%s\"}", error->code);
     tt_buf_puts(out, "},\"request_id\":");
     write_string(out, request_id);
     tt_buf_putc(out, '}');

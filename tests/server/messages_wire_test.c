@@ -420,6 +420,19 @@ static void bodies_are_refused(void **state)
     }
 }
 
+/* Clients that find this code send the whole conversation instead. */
+static void threads_are_not_kept(void **state)
+{
+    (void)state;
+    char *a = answer("{" ASK("plain") ",\"thread\":{\"type\":\"create\"}}");
+    expect(a, "HTTP/1.1 400 Bad Request\r\n");
+    expect(a, "{\"type\":\"error\",\"error\":{\"type\":\"invalid_request_error\",\"message\":"
+              "\"thread: conversations are not kept here: send the whole one, without thread\","
+              "\"details\":{\"error_code\":\"thread_unsupported_request\"}},\"request_id\":"
+              "\"req_\"}");
+    free(a);
+}
+
 static void transport_refusals_have_the_envelope(void **state)
 {
     (void)state;
@@ -683,6 +696,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_stream_begins_when_it_runs, quick_heart, tear_down),
         WITH(fields_are_refused),
         WITH(bodies_are_refused),
+        WITH(threads_are_not_kept),
         WITH(transport_refusals_have_the_envelope),
         WITH(fields_are_adjusted_and_ignored),
         WITH(no_tokens_are_a_limit_too),
