@@ -1,8 +1,8 @@
 /* conversation.h: what the protocols of conversations share: tools and their limits, levels of
  * reasoning, the prompt.
  *
- * Owns:      names and schemas of tools, the nearest level that a template renders, the rendering of
- *            messages in the form of Chat Completions.
+ * Owns:      names and schemas of tools, the nearest level that a template renders, the rendering
+ *            of messages in the form of Chat Completions.
  * Not here:  what a protocol calls its fields (chat_request.c, messages_request.c).
  * Laws:      (1) what is refused here is refused with the name that the field has in its protocol;
  *            (2) a call is demanded by no protocol: there is one refusal for it.

@@ -111,7 +111,10 @@ static void strip(json_t *v)
         else
             strip(child);
     }
-    json_array_foreach(v, i, child) strip(child);
+    json_array_foreach(v, i, child)
+    {
+        strip(child);
+    }
 }
 
 static bool add_marked(turn *t, tt_buf *b, const json_t *block)
@@ -139,7 +142,9 @@ static void add_search_result(tt_buf *b, const json_t *block)
     add_string(b, json_object_get(block, "title"));
     add_string(b, json_object_get(block, "source"));
     json_array_foreach(json_object_get(block, "content"), i, part)
+    {
         add_string(b, json_object_get(part, "text"));
+    }
     add_line(b, "</search_result>", 16);
 }
 

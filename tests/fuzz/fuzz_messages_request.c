@@ -140,8 +140,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         /* A body that names no model of ours would end there. */
         if (json_is_string(json_object_get(body, "model")))
             json_object_set_new(body, "model", json_string(info.model));
-        size_t n = read_body(body, false);
-        must(n == 0 || read_body(body, true) == n);
+        size_t n = read_body(body, false), count = read_body(body, true);
+        /* A template that was stopped for its time is refused the one time and not the other. */
+        must(n == 0 || count == 0 || count == n);
         check_beginnings(json_object_get(body, "messages"));
     }
     json_decref(body);

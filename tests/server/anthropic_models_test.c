@@ -123,7 +123,25 @@ static void walks(void **state)
         }
 }
 
-#define FLAG(name, on) "\"" name "\":{\"supported\":" on "}"
+/* clang-format off */
+#define YES(name) "\"" name "\":{\"supported\":true}"
+#define NO(name)  "\"" name "\":{\"supported\":false}"
+
+static const char object[] =
+    "{\"type\":\"model\",\"id\":\"x\\\"y\",\"display_name\":\"x\\\"y\","
+    "\"created_at\":\"2023-11-14T22:13:20Z\",\"max_input_tokens\":4096,\"max_tokens\":4096,"
+    "\"lifecycle\":\"active\",\"line\":null,\"deprecated_at\":null,\"retires_at\":null,"
+    "\"capabilities\":{"
+    NO("batch") "," NO("citations") "," NO("code_execution") "," NO("image_input") ","
+    NO("pdf_input") "," NO("structured_outputs") ","
+    "\"context_management\":{" NO("clear_thinking_20251015") "," NO("clear_tool_uses_20250919") ","
+    NO("compact_20260112") ",\"supported\":false},"
+    "\"effort\":{" YES("low") "," NO("medium") "," NO("high") "," NO("xhigh") "," YES("max")
+    ",\"supported\":true},"
+    "\"server_tools\":{" NO("code_execution") "," NO("web_search") ",\"supported\":false},"
+    "\"thinking\":{\"supported\":true,\"types\":{"
+    YES("adaptive") "," YES("between_tools") "," YES("disabled") "," YES("enabled") "}}}}";
+/* clang-format on */
 
 static void one_model(void **state)
 {
@@ -133,55 +151,7 @@ static void one_model(void **state)
     tt_buf b;
     tt_buf_init(&b, 1 << 16);
     tt_listed_model_write(&m, &b);
-    assert_string_equal(
-        b.data,
-        "{\"type\":\"model\",\"id\":\"x\\\"y\",\"display_name\":\"x\\\"y\",\"created_at\":"
-        "\"2023-11-14T22:13:20Z\",\"max_input_tokens\":4096,\"max_tokens\":4096,\"lifecycle\":"
-        "\"active\",\"line\":null,\"deprecated_at\":null,\"retires_at\":null,\"capabilities\":"
-        "{" FLAG("batch", "false") "," FLAG("citations", "false") "," FLAG("code_execution", "fals"
-                                                                                             "e") "," FLAG("image_input", "false") "," FLAG("pdf_input", "false") "," FLAG(
-            "structured_outputs",
-            "false") ","
-                     "\"context_management\":{" FLAG("clear_thinking_20251015", "false") "," FLAG("clear_tool_uses_20250919", "false") "," FLAG(
-                         "compact_20260112",
-                         "false") ","
-                                  "\"supported\":false},\"effort\":{" FLAG("low", "true") "," FLAG("medium", "false") "," FLAG(
-                                      "high",
-                                      "false") "," FLAG("xhigh",
-                                                        "false") "," FLAG("max",
-                                                                          "true") ",\"supported\":"
-                                                                                  "true},\"server_"
-                                                                                  "tools\":{" FLAG("code_execution", "false") "," FLAG(
-                                                                                      "web_search",
-                                                                                      "false") ","
-                                                                                               "\"s"
-                                                                                               "upp"
-                                                                                               "ort"
-                                                                                               "ed"
-                                                                                               "\":"
-                                                                                               "fal"
-                                                                                               "se}"
-                                                                                               ",\""
-                                                                                               "thi"
-                                                                                               "nki"
-                                                                                               "ng"
-                                                                                               "\":"
-                                                                                               "{\""
-                                                                                               "sup"
-                                                                                               "por"
-                                                                                               "ted"
-                                                                                               "\":"
-                                                                                               "tru"
-                                                                                               "e,"
-                                                                                               "\"t"
-                                                                                               "ype"
-                                                                                               "s\""
-                                                                                               ":"
-                                                                                               "{" FLAG("adaptive", "true") "," FLAG(
-                                                                                                   "between_tools",
-                                                                                                   "true") "," FLAG("disabled",
-                                                                                                                    "true") "," FLAG("enabled",
-                                                                                                                                     "true") "}}}}");
+    assert_string_equal(b.data, object);
     tt_buf_free(&b);
 }
 

@@ -137,22 +137,21 @@ static void a_template_without_levels(void **state)
 static void tools_reach_the_template(void **state)
 {
     (void)state;
-    static const row rows[] =
-        {
-            {",\"tools\":[]", "off - -", "|"},
-            {",\"tools\":[{\"name\":\"f\"}]", "off - [" TOOL("\"name\":\"f\"") "]", "|"},
-            {",\"tools\":[{\"type\":\"custom\",\"name\":\"f\",\"input_schema\":{\"type\":"
-             "\"object\"},"
-             "\"description\":\"d\",\"cache_control\":{},\"strict\":true,\"defer_loading\":false},"
-             "{\"type\":\"bash_20250124\",\"name\":\"bash\"},{\"type\":null,\"name\":\"" NAME_128
-             "\"}]",
-             "off - [" TOOL("\"name\":\"f\",\"description\":\"d\",\"parameters\":{\"type\":"
-                            "\"object\"}") "," TOOL("\"name\":\"" NAME_128 "\"") "]",
-             "|cache_control tools.strict tools"},
-            {",\"tools\":[{\"name\":\"f\"}],\"tool_choice\":{\"type\":\"none\"}", "off - -", "|"},
-            {",\"tools\":[{\"name\":\"f\"}],\"tool_choice\":{\"type\":\"auto\"}",
-             "off - [" TOOL("\"name\":\"f\"") "]", "|"},
-        };
+    static const row rows[] = {
+        {",\"tools\":[]", "off - -", "|"},
+        {",\"tools\":[{\"name\":\"f\"}]", "off - [" TOOL("\"name\":\"f\"") "]", "|"},
+        {",\"tools\":[{\"type\":\"custom\",\"name\":\"f\",\"input_schema\":{\"type\":"
+         "\"object\"},"
+         "\"description\":\"d\",\"cache_control\":{},\"strict\":true,\"defer_loading\":false},"
+         "{\"type\":\"bash_20250124\",\"name\":\"bash\"},{\"type\":null,\"name\":\"" NAME_128
+         "\"}]",
+         "off - [" TOOL("\"name\":\"f\",\"description\":\"d\",\"parameters\":{\"type\":"
+                        "\"object\"}") "," TOOL("\"name\":\"" NAME_128 "\"") "]",
+         "|cache_control tools.strict tools"},
+        {",\"tools\":[{\"name\":\"f\"}],\"tool_choice\":{\"type\":\"none\"}", "off - -", "|"},
+        {",\"tools\":[{\"name\":\"f\"}],\"tool_choice\":{\"type\":\"auto\"}",
+         "off - [" TOOL("\"name\":\"f\"") "]", "|"},
+    };
     assert_int_equal(strlen(NAME_128), 128);
     check(rows, sizeof rows / sizeof rows[0]);
 }

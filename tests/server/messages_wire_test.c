@@ -192,7 +192,8 @@ static char *stream(const char *body)
 #define START    EVENT("message_start", ",\"message\":" MESSAGE("", "null", "null"))
 #define BEGIN(i, block) EVENT("content_block_start", ",\"index\":" i ",\"content_block\":" block)
 #define DELTA(i, type, key, text) \
-    EVENT("content_block_delta", ",\"index\":" i ",\"delta\":{\"type\":\"" type "\",\"" key "\":\"" text "\"}")
+    EVENT("content_block_delta", ",\"index\":" i ",\"delta\":{\"type\":\"" type "\",\"" key   \
+          "\":\"" text "\"}")
 #define SAY(i, text) DELTA(i, "text_delta", "text", text)
 #define END(i)   EVENT("content_block_stop", ",\"index\":" i)
 #define LAST(reason, stop)                                                                \
