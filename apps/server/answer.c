@@ -250,15 +250,6 @@ static void on_text(void *ctx, uint32_t i, const char *text, size_t len,
     c->n_logprobs += n;
 }
 
-/* The longest piece of at most TT_ARGUMENTS_PIECE bytes that ends between characters. */
-static size_t piece_of(const char *text, size_t len)
-{
-    size_t n = len < TT_ARGUMENTS_PIECE ? len : TT_ARGUMENTS_PIECE;
-    while (n < len && n > 1 && ((unsigned char)text[n] & 0xc0) == 0x80)
-        n--;
-    return n;
-}
-
 static void on_call(void *ctx, uint32_t i, uint32_t k, const char *id, const char *name,
                     const char *arguments, size_t len)
 {
@@ -281,7 +272,7 @@ static void on_call(void *ctx, uint32_t i, uint32_t k, const char *id, const cha
         send_delta(w, i, b, NULL, 0, NULL);
     }
     for (size_t at = 0, n; w->r->stream && at < len; at += n) {
-        n = piece_of(arguments + at, len - at);
+        n = tt_reply_piece(arguments + at, len - at, TT_ARGUMENTS_PIECE);
         tt_buf_clear(b);
         tt_buf_printf(b, "\"tool_calls\":[{\"index\":%u,\"function\":{\"arguments\":", k);
         tt_reply_write_text(b, arguments + at, n);

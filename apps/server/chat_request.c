@@ -1,10 +1,9 @@
 #include "server/chat_request.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include "server/history.h"
+#include "server/conversation.h"
 
 #define TOOL_NAME 64u
 
@@ -65,8 +64,7 @@ static bool tool_choice(tt_fields *f, const char *name, const json_t *v)
     if (word != NULL && (strcmp(word, "auto") == 0 || strcmp(word, "none") == 0))
         return true;
     if (json_is_object(v) || (word != NULL && strcmp(word, "required") == 0))
-        return tt_refuse_unsupported(f->why, name,
-                                     "a call cannot be demanded: %s may be auto or none", name);
+        return tt_refuse_forced_call(f, name);
     return tt_refuse_value(f->why, name, "%s must be auto or none", name);
 }
 
@@ -77,11 +75,8 @@ static bool is_object(tt_fields *f, const char *name, const json_t *v)
 
 static bool effort(tt_fields *f, const char *name, const json_t *v)
 {
-    const char *word = json_string_value(v);
-    for (int i = 0; word != NULL && tt_effort_words[i] != NULL; i++)
-        if (strcmp(word, tt_effort_words[i]) == 0)
-            return true;
-    return tt_refuse_value(f->why, name,
+    return tt_effort_of(v) != TT_EFFORT_NOT ||
+           tt_refuse_value(f->why, name,
                            "%s must be none, minimal, low, medium, high, xhigh or max", name);
 }
 
@@ -131,49 +126,16 @@ static const tt_field prompt_table[] = {
 
 /* ---- tools ---- */
 
-static bool name_fits(const char *name)
-{
-    size_t n = strspn(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-");
-    return n > 0 && n <= TOOL_NAME && name[n] == '\0';
-}
-
-static bool check_function(tt_fields *f, const json_t *fn, size_t i, const json_t *names,
-                           size_t *schemas)
-{
-    char param[64];
-    const char *name = json_string_value(json_object_get(fn, "name"));
-    snprintf(param, sizeof param, "tools[%zu].function.name", i);
-    if (name == NULL || !name_fits(name))
-        return tt_refuse_value(f->why, param, "a tool needs a name of 1 to %u of A-Z a-z 0-9 _ -",
-                               TOOL_NAME);
-    if (json_object_get(names, name) != NULL)
-        return tt_refuse_value(f->why, param, "two tools have the same name");
-    snprintf(param, sizeof param, "tools[%zu].function.parameters", i);
-    const json_t *schema = tt_fields_get(fn, "parameters");
-    if (schema == NULL)
-        return true;
-    if (!json_is_object(schema))
-        return tt_refuse_value(f->why, param, "parameters must be an object");
-    size_t n = json_dumpb(schema, NULL, 0, JSON_COMPACT);
-    *schemas += n;
-    if (n > TT_SCHEMA || *schemas > TT_SCHEMAS)
-        return tt_refuse_large(f->why, param,
-                               "a schema may have %llu bytes, all of them together %llu",
-                               (unsigned long long)TT_SCHEMA, (unsigned long long)TT_SCHEMAS);
-    return true;
-}
-
-/* The tool as the template gets it, or NULL. */
+/* The tool as the template gets it. */
 static json_t *copy_tool(const json_t *fn)
 {
     json_t *copy = json_copy((json_t *)fn);
     if (copy != NULL)
         json_object_del(copy, "strict");
-    return json_pack("{s:s, s:o}", "type", "function", "function", copy);
+    return copy;
 }
 
-static bool take_tool(tt_fields *f, const json_t *tool, size_t i, json_t *names, json_t *list,
-                      size_t *schemas)
+static bool take_tool(tt_fields *f, const json_t *tool, size_t i, tt_tool_list *list)
 {
     char param[64];
     snprintf(param, sizeof param, "tools[%zu].type", i);
@@ -188,140 +150,62 @@ static bool take_tool(tt_fields *f, const json_t *tool, size_t i, json_t *names,
     snprintf(param, sizeof param, "tools[%zu].function", i);
     if (!json_is_object(fn))
         return tt_refuse_value(f->why, param, "a tool needs a function");
-    if (!check_function(f, fn, i, names, schemas))
-        return false;
     if (tt_fields_get(fn, "strict") != NULL)
         tt_fields_ignored(f, "tools.strict");
-    json_object_set_new(names, json_string_value(json_object_get(fn, "name")), json_true());
-    return json_array_append_new(list, copy_tool(fn)) == 0 ||
-           tt_refuse(f->why, 503, "memory_full", NULL, "there is no memory for the tools");
+    const tt_tool_words words = {.where = param, .schema = "parameters", .name_most = TOOL_NAME};
+    return tt_tool_list_add(f, list, &words, json_string_value(json_object_get(fn, "name")),
+                            tt_fields_get(fn, "parameters"), copy_tool(fn));
 }
 
 static bool take_tools(tt_fields *f)
 {
     const json_t *tools = tt_fields_get(f->body, "tools");
     const char *choice = json_string_value(tt_fields_get(f->body, "tool_choice"));
-    size_t i, schemas = 0;
+    tt_tool_list list;
+    size_t i;
     json_t *tool;
     if (tools == NULL)
         return true;
-    if (!json_is_array(tools))
-        return tt_refuse_value(f->why, "tools", "tools must be an array");
-    if (json_array_size(tools) > TT_TOOLS)
-        return tt_refuse_large(f->why, "tools", "there may be %u tools", TT_TOOLS);
-    json_t *names = json_object(), *list = json_array();
+    if (!tt_tool_list_fits(f, tools))
+        return false;
+    tt_tool_list_init(&list);
     bool ok = true;
-    json_array_foreach(tools, i, tool) ok = ok && take_tool(f, tool, i, names, list, &schemas);
-    if (ok && json_array_size(list) > 0 && (choice == NULL || strcmp(choice, "none") != 0)) {
-        f->out->turn.tools = json_dumps(list, JSON_COMPACT | JSON_REAL_PRECISION(15));
-        if (f->out->turn.tools == NULL)
-            ok = tt_refuse(f->why, 503, "memory_full", NULL, "there is no memory for the tools");
-    }
-    json_decref(names);
-    json_decref(list);
+    json_array_foreach(tools, i, tool) ok = ok && take_tool(f, tool, i, &list);
+    if (ok && (choice == NULL || strcmp(choice, "none") != 0))
+        ok = tt_tool_list_use(f, &list);
+    tt_tool_list_free(&list);
     return ok;
 }
 
 /* ---- reasoning ---- */
 
-/* The level nearest to `want` that the template renders; `want` itself when it renders none, where
- * every level but none is the same thought. */
-static int nearest(const tt_engine_info *info, int want)
-{
-    int best = want, distance = TT_EFFORTS;
-    for (int i = TT_EFFORT_MINIMAL; i < TT_EFFORTS; i++)
-        if (info->efforts[i] && abs(i - want) < distance) {
-            distance = abs(i - want);
-            best = i;
-        }
-    return best;
-}
-
-static int effort_of(const json_t *v)
-{
-    const char *word = json_string_value(v);
-    for (int i = 0; word != NULL && i < TT_EFFORTS; i++)
-        if (strcmp(word, tt_effort_words[i]) == 0)
-            return i;
-    return TT_EFFORT_NOT;
-}
-
-/* Variables of the template as JSON text, *extra NULL when there are none. */
-static bool take_reasoning(tt_fields *f, tt_thinking *thinking, char **extra)
+/* Variables of the template, for json_decref. */
+static json_t *take_reasoning(tt_fields *f, tt_thinking *thinking)
 {
     const json_t *kwargs = tt_fields_get(f->body, "chat_template_kwargs");
-    int level = effort_of(tt_fields_get(f->body, "reasoning_effort"));
+    int level = tt_effort_of(tt_fields_get(f->body, "reasoning_effort"));
     json_t *vars = kwargs != NULL ? json_copy((json_t *)kwargs) : json_object();
-    bool levels = false;
-    for (int i = 0; i < TT_EFFORTS; i++)
-        levels |= f->info->efforts[i];
     if (level != TT_EFFORT_NOT) {
         json_object_del(vars, "enable_thinking");
         json_object_del(vars, "reasoning_effort");
         *thinking = level == TT_EFFORT_NONE ? TT_THINKING_OFF : TT_THINKING_ON;
     }
-    if (level > TT_EFFORT_NONE) {
-        int used = nearest(f->info, level);
-        if (used != level || !levels)
-            tt_fields_adjusted(f, "reasoning_effort");
-        if (levels)
-            json_object_set_new(vars, "reasoning_effort", json_string(tt_effort_words[used]));
-    }
-    *extra = json_object_size(vars) > 0 ? json_dumps(vars, JSON_REAL_PRECISION(15)) : NULL;
-    bool ok = vars != NULL && (*extra != NULL || json_object_size(vars) == 0);
-    json_decref(vars);
-    return ok || tt_refuse(f->why, 503, "memory_full", NULL, "there is no memory for the request");
-}
-
-/* ---- messages ---- */
-
-static bool check_messages(tt_fields *f, const json_t **out)
-{
-    const json_t *m = tt_fields_get(f->body, "messages");
-    if (m == NULL)
-        return tt_refuse_missing(f->why, "messages");
-    if (!json_is_array(m) || json_array_size(m) == 0)
-        return tt_refuse_value(f->why, "messages", "messages must be an array and not empty");
-    if (json_array_size(m) > TT_MESSAGES)
-        return tt_refuse_large(f->why, "messages", "there may be %u messages", TT_MESSAGES);
-    const json_t *last = json_array_get(m, json_array_size(m) - 1);
-    const char *role = json_string_value(json_object_get(last, "role"));
-    if (role != NULL && strcmp(role, "assistant") == 0)
-        return tt_refuse_unsupported(f->why, "messages",
-                                     "the last message is an assistant's: answers are not "
-                                     "continued");
-    *out = m;
-    return true;
-}
-
-static bool render(tt_fields *f, const tt_server_engine *engine, const char *messages)
-{
-    tt_error err = {.offset = -1};
-    tt_engine_render r = {.messages = messages, .tools = f->out->turn.tools};
-    char *extra = NULL;
-    if (!take_reasoning(f, &r.thinking, &extra))
-        return false;
-    r.extra = extra;
-    tt_status st = engine->ops->render(engine->self, &r, &f->out->turn.prompt, &err);
-    tt_free(extra);
-    return st == TT_OK || tt_fields_render_failed(f, st, &err, "messages");
+    if (level > TT_EFFORT_NONE)
+        tt_effort_use(f, level, "reasoning_effort", vars);
+    return vars;
 }
 
 static bool make_prompt(tt_fields *f, const tt_server_engine *engine)
 {
     const json_t *given = NULL;
-    json_t *repaired = NULL;
-    tt_repairs repairs;
-    if (!check_messages(f, &given) || !take_tools(f) ||
-        !tt_history_repair(given, &repaired, &repairs, f->why))
+    tt_thinking thinking = TT_THINKING_DEFAULT;
+    if (!tt_conversation_messages(f, &given) || !take_tools(f))
         return false;
-    tt_repairs_write(&repairs, &f->repaired);
-    char *text = json_dumps(repaired, JSON_COMPACT | JSON_REAL_PRECISION(15));
-    json_decref(repaired);
-    bool ok = text != NULL ? render(f, engine, text)
+    json_t *vars = take_reasoning(f, &thinking);
+    bool ok = vars != NULL ? tt_conversation_prompt(f, engine, given, thinking, vars)
                            : tt_refuse(f->why, 503, "memory_full", NULL,
-                                       "there is no memory for the conversation");
-    tt_free(text);
+                                       "there is no memory for the request");
+    json_decref(vars);
     return ok;
 }
 

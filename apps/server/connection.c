@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "server/messages_answer.h"
 #include "server/server_int.h"
 
 #define EVENTS_A_TURN 64 /* of the reader of requests, in one callback */
@@ -24,7 +25,7 @@ static void forget_request(tt_conn *c)
     tt_buf_init(&c->body, TT_BODY_MOST);
     tt_request_memory_give(&c->server->memory, c->reserved);
     c->reserved = 0;
-    c->have_head = c->streaming = false;
+    c->have_head = c->streaming = c->told = false;
     c->refusal.status = 0;
     c->verdict = (tt_http_verdict){0};
     c->retry_after = 0;
@@ -138,7 +139,10 @@ static void ping(tt_conn *c)
 {
     tt_buf b;
     tt_buf_init(&b, 256);
-    tt_sse_write_comment(&b, !tt_http1_is_old(&c->http), "ping");
+    if (c->route == TT_ROUTE_MESSAGES && c->told)
+        tt_messages_write_ping(&b, !tt_http1_is_old(&c->http));
+    else
+        tt_sse_write_comment(&b, !tt_http1_is_old(&c->http), "ping");
     /* One that does not read is told so by what is computed. */
     if (b.failed == TT_OK && evbuffer_get_length(c->out) + b.len <= c->server->bounds.outbox)
         evbuffer_add(c->out, b.data, b.len);
@@ -298,6 +302,8 @@ static void begin_request(tt_conn *c)
     c->envelope =
         tt_reply_envelope(target, tt_http1_field(&c->http, "anthropic-version", NULL) != NULL);
     c->route = tt_route_find(target, c->model);
+    if (c->route == TT_ROUTE_MESSAGES || c->route == TT_ROUTE_MESSAGES_COUNT)
+        c->envelope = TT_ENVELOPE_ANTHROPIC; /* however it was written */
     if (!tt_http_admit(&policy, &c->http, &c->verdict))
         refuse_later(c, c->verdict.status, c->verdict.code, c->verdict.text);
     else if (!c->verdict.preflight)
@@ -362,7 +368,7 @@ static bool on_body(tt_conn *c, const char *bytes, size_t n)
 
 static bool is_work(const tt_conn *c)
 {
-    return c->route == TT_ROUTE_CHAT || c->route == TT_ROUTE_TEXT || c->route == TT_ROUTE_COUNT;
+    return c->route >= TT_ROUTE_CHAT && c->route < TT_ROUTE_OTHER;
 }
 
 static bool on_end(tt_conn *c)

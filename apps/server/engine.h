@@ -71,6 +71,7 @@ typedef struct tt_token_report {
 } tt_token_report;
 
 typedef enum tt_engine_event_kind {
+    TT_EVENT_START,   /* first, before anything is computed: done of total are there already */
     TT_EVENT_PREFILL, /* done of total */
     TT_EVENT_THOUGHT,
     TT_EVENT_TEXT,
@@ -80,7 +81,7 @@ typedef enum tt_engine_event_kind {
 
 typedef struct tt_engine_event {
     tt_engine_event_kind kind;
-    uint64_t done, total;           /* PREFILL */
+    uint64_t done, total;           /* START: tokens of the prompt; PREFILL */
     const char *text;               /* THOUGHT, TEXT; CALL: arguments, a JSON object */
     size_t len;                     /* of text */
     const char *name;               /* CALL */

@@ -122,12 +122,30 @@ typedef struct run {
     tt_sampler *sampler;
     tt_decoder *dec;
     tt_channels channels;
+    bool started; /* TT_EVENT_START was told */
 } run;
 
 static bool go_on(void *ctx)
 {
     const run *u = ctx;
     return !atomic_load_explicit(u->r->cancel, memory_order_relaxed);
+}
+
+static void tell_start(run *u)
+{
+    if (u->started)
+        return;
+    u->started = true;
+    (void)u->fn(u->ctx, &(tt_engine_event){.kind = TT_EVENT_START,
+                                           .done = tt_session_n_tokens(u->e->session),
+                                           .total = u->r->n});
+}
+
+/* Before the first layer the session holds what is not computed again, and nothing else. */
+static bool go_on_reading(void *ctx)
+{
+    tell_start(ctx);
+    return go_on(ctx);
 }
 
 static bool on_prefill(void *ctx, uint64_t done, uint64_t total)
@@ -142,9 +160,11 @@ static tt_status prefill(run *u, tt_error *err)
     const tt_engine_request *r = u->r;
     double begun = tt_now();
     tt_prefill_options o = {
-        .progress = on_prefill, .progress_ctx = u, .go_on = go_on, .go_on_ctx = u};
+        .progress = on_prefill, .progress_ctx = u, .go_on = go_on_reading, .go_on_ctx = u};
     tt_status st = tt_session_sync(u->e->session, r->ids, r->n, &o, &u->result->cached_tokens, err);
     u->result->prefill_seconds = tt_now() - begun;
+    if (st == TT_OK)
+        tell_start(u); /* nothing had to be computed */
     for (size_t i = 0; st == TT_OK && i < r->n; i++)
         tt_sampler_accept(u->sampler, r->ids[i], false);
     return st;

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "server/anthropic_models.h"
 #include "server/server_int.h"
 
 #define MOST_PAGE (256u << 10)
@@ -71,11 +72,32 @@ static void metrics(const tt_server *s, tt_buf *b)
     tt_metrics_write(&s->metrics, &now, b);
 }
 
+/* In the shape of Anthropic's interface. False with `why`. */
+static bool listed(const tt_conn *c, tt_buf *b, tt_refusal *why)
+{
+    const tt_engine_info *info = &c->server->info;
+    const tt_listed_model one = {.id = info->model,
+                                 .created = info->created,
+                                 .max_context = info->max_context,
+                                 .efforts = info->efforts};
+    if (c->route == TT_ROUTE_MODELS)
+        return tt_listed_models_write(tt_http1_target(&c->http), &one, 1, b, why);
+    tt_listed_model_write(&one, b);
+    return true;
+}
+
+static void refuse_page(tt_conn *c, const tt_refusal *why)
+{
+    tt_answer_refusal(c, why->status, why->code, why->param, why->message);
+    tt_answer_log(c->server, c, NULL, NULL, why->status, why->code);
+}
+
 void tt_page_answer(tt_conn *c)
 {
     tt_server *s = c->server;
     const char *type = NULL;
     int code = 200;
+    tt_refusal why;
     tt_buf b;
     tt_buf_init(&b, MOST_PAGE);
     if (c->route == TT_ROUTE_MODEL && strcmp(c->model, s->info.model) != 0) {
@@ -99,10 +121,17 @@ void tt_page_answer(tt_conn *c)
         status(s, &b);
         break;
     case TT_ROUTE_MODELS:
-        models(s, &b);
+    case TT_ROUTE_MODEL:
+        if (c->envelope != TT_ENVELOPE_ANTHROPIC) {
+            (c->route == TT_ROUTE_MODELS ? models : model)(s, &b);
+        } else if (!listed(c, &b, &why)) {
+            refuse_page(c, &why);
+            tt_buf_free(&b);
+            return;
+        }
         break;
     default:
-        model(s, &b);
+        break;
     }
     if (b.failed == TT_OK)
         tt_answer_text(c, code, type, b.data, b.len);

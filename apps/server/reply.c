@@ -128,6 +128,14 @@ bool tt_reply_is_text(const char *text, size_t len)
     return true;
 }
 
+size_t tt_reply_piece(const char *text, size_t len, size_t most)
+{
+    size_t n = len < most ? len : most;
+    while (n < len && n > 1 && ((unsigned char)text[n] & 0xc0) == 0x80)
+        n--;
+    return n;
+}
+
 static void write_string(tt_buf *out, const char *text)
 {
     if (text == NULL)
@@ -137,6 +145,12 @@ static void write_string(tt_buf *out, const char *text)
 }
 
 /* ---- errors ---- */
+
+/* Codes that clients of Anthropic's interface look for in the details of an error. */
+static bool is_detail(const char *code)
+{
+    return code != NULL && strcmp(code, "thread_unsupported_request") == 0;
+}
 
 void tt_reply_write_error(tt_buf *out, tt_envelope envelope, const tt_reply_error *error,
                           const char *request_id)
@@ -159,6 +173,8 @@ void tt_reply_write_error(tt_buf *out, tt_envelope envelope, const tt_reply_erro
     tt_buf_printf(out, "{\"type\":\"error\",\"error\":{\"type\":\"%s\",\"message\":",
                   anthropic_type(error->status));
     write_string(out, message.failed == TT_OK ? message.data : error->message);
+    if (is_detail(error->code))
+        tt_buf_printf(out, ",\"details\":{\"error_code\":\"%s\"}", error->code);
     tt_buf_puts(out, "},\"request_id\":");
     write_string(out, request_id);
     tt_buf_putc(out, '}');

@@ -59,6 +59,8 @@ void tt_reply_write_refusal(tt_buf *out, const tt_reply_head *head, const tt_rep
 void tt_reply_write_text(tt_buf *out, const char *text, size_t len);
 /* Whether they are all UTF-8. */
 bool tt_reply_is_text(const char *text, size_t len);
+/* The longest piece of at most `most` bytes that ends between characters. */
+size_t tt_reply_piece(const char *text, size_t len, size_t most);
 
 /* ---- streams ---- */
 

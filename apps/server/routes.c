@@ -14,6 +14,8 @@ const char *const tt_route_names[TT_ROUTES + 1] = {"/",
                                                    "/v1/chat/completions",
                                                    "/v1/completions",
                                                    "/tokenize",
+                                                   "/v1/messages",
+                                                   "/v1/messages/count_tokens",
                                                    "other",
                                                    NULL};
 

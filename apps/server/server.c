@@ -18,6 +18,7 @@
 #include "base/clock.h"
 #include "base/stop.h"
 #include "server/answer.h"
+#include "server/messages_answer.h"
 #include "server/readiness.h"
 #include "server/server_int.h"
 
@@ -69,7 +70,11 @@ static void fail_conn(tt_conn *c, int status, const char *code, const char *para
         tt_answer_refusal(c, status, code, param, message);
     } else {
         tt_buf_init(&b, 1 << 16);
-        tt_answer_write_failure(&b, !tt_http1_is_old(&c->http), status, code, message);
+        if (c->route == TT_ROUTE_MESSAGES)
+            tt_messages_write_failure(&b, !tt_http1_is_old(&c->http), status, code, message,
+                                      c->request_id);
+        else
+            tt_answer_write_failure(&b, !tt_http1_is_old(&c->http), status, code, message);
         if (b.failed == TT_OK)
             evbuffer_add(c->out, b.data, b.len);
         tt_buf_free(&b);
@@ -100,12 +105,25 @@ static unsigned retry_after(tt_server *s)
     return left < 1 ? 1 : left > 3600 ? 3600 : (unsigned)(left + 0.999);
 }
 
+static tt_job_kind kind_of(tt_route route)
+{
+    switch (route) {
+    case TT_ROUTE_CHAT:
+        return TT_JOB_CHAT;
+    case TT_ROUTE_TEXT:
+        return TT_JOB_TEXT;
+    case TT_ROUTE_MESSAGES:
+        return TT_JOB_MESSAGES;
+    case TT_ROUTE_MESSAGES_COUNT:
+        return TT_JOB_MESSAGES_COUNT;
+    default:
+        return TT_JOB_COUNT;
+    }
+}
+
 void tt_server_admit(tt_server *s, tt_conn *c)
 {
-    tt_job_kind kind = c->route == TT_ROUTE_CHAT   ? TT_JOB_CHAT
-                       : c->route == TT_ROUTE_TEXT ? TT_JOB_TEXT
-                                                   : TT_JOB_COUNT;
-    tt_job *job = tt_job_new(kind);
+    tt_job *job = tt_job_new(kind_of(c->route));
     if (job == NULL) {
         tt_answer_refusal(c, 503, "memory_full", NULL, "there is no memory for the request");
         tt_answer_log(s, c, NULL, NULL, 503, "memory_full");
@@ -163,7 +181,7 @@ static void on_prepared(tt_server *s, tt_job *job, tt_job_news *news)
     } else if (job->refusal.status != 0) {
         tt_refusal why = job->refusal;
         refuse_job(s, job, why.status, why.code, why.param, why.message, why.status == 503 ? 1 : 0);
-    } else if (job->kind == TT_JOB_COUNT) {
+    } else if (tt_job_counts(job->kind)) {
         tt_answer_json(c, &news->out);
         tt_answer_log(s, NULL, job, NULL, 200, NULL);
         c->job = NULL;
@@ -209,6 +227,7 @@ static bool on_events(tt_server *s, tt_job *job, const tt_job_news *news)
         return false;
     }
     evbuffer_add(c->out, news->out.data, news->out.len);
+    c->told = true;
     c->last_out = tt_now();
     return news->finished || tt_conn_send(c);
 }

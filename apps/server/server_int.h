@@ -51,6 +51,7 @@ typedef struct tt_conn {
     uint64_t reserved; /* of request memory, for the body */
     tt_job *job;
     bool streaming; /* the head of a stream is out */
+    bool told;      /* and an event behind it */
     bool paused;    /* there may be bytes that wait for room */
     /* times; 0: not now */
     double arrived, head_begun, moved, last_out, drain_end, armed;

@@ -66,6 +66,8 @@ static bool on_text(choice *c, const tt_engine_event *e)
     if (c->st != TT_OK)
         return false;
     say(c, ready, n);
+    if (c->matched)
+        c->usage->stopped_by = c->r->stops[tt_stop_match_found(&c->stops)];
     return !c->matched;
 }
 
@@ -84,6 +86,10 @@ static bool on_event(void *ctx, const tt_engine_event *e)
     choice *c = ctx;
     char id[TT_CALL_ID];
     switch (e->kind) {
+    case TT_EVENT_START:
+        if (c->i == 0 && c->sink->start != NULL)
+            c->sink->start(c->sink->ctx, e->done, e->total);
+        return true;
     case TT_EVENT_PREFILL:
         if (c->i == 0)
             c->sink->prefill(c->sink->ctx, e->done, e->total);
@@ -120,6 +126,7 @@ static tt_status run_choice(const tt_server_engine *engine, choice *c, const ato
                            .top_logprobs = r->top_logprobs,
                            .cancel = cancel};
     q.sampling.seed += c->i;
+    c->usage->stopped_by = NULL;
     c->sink->begin(c->sink->ctx, c->i);
     tt_status st = engine->ops->generate(engine->self, &q, on_event, c, &result, err);
     if (c->i == 0)

@@ -35,6 +35,8 @@ typedef struct tt_turn_usage {
     size_t prompt, cached, generated, thought;
     uint32_t bad_calls;
     double prefill_seconds, decode_seconds;
+    const char
+        *stopped_by; /* the stop string that ended the last choice, of the request, or NULL */
 } tt_turn_usage;
 
 typedef enum tt_turn_finish { TT_TURN_STOP, TT_TURN_LENGTH, TT_TURN_CALLS } tt_turn_finish;
@@ -50,6 +52,8 @@ typedef struct tt_turn_sink {
                  const char *arguments, size_t len);
     void (*end)(void *ctx, uint32_t i, tt_turn_finish finish);
     void (*prefill)(void *ctx, uint64_t done, uint64_t total);
+    /* Once, before anything is computed: `cached` tokens of the prompt are there. May be NULL. */
+    void (*start)(void *ctx, uint64_t cached, uint64_t total);
 } tt_turn_sink;
 
 /* TT_ERR_ABORTED when *cancel was set. `usage` counts also when this fails. */

@@ -10,6 +10,8 @@
 #include "base/json.h"
 #include "server/answer.h"
 #include "server/chat_request.h"
+#include "server/messages_answer.h"
+#include "server/messages_request.h"
 #include "server/reply.h"
 #include "server/text_request.h"
 
@@ -192,6 +194,14 @@ static bool count(tt_work *w, tt_job *job, tt_fields *f)
     return job->refusal.status == 0;
 }
 
+static void count_messages(tt_work *w, tt_job *job, tt_fields *f)
+{
+    if (tt_messages_request_count(f, w->engine))
+        tt_buf_printf(&job->out, "{\"input_tokens\":%zu}", job->request.turn.prompt.n);
+    if (job->out.failed != TT_OK)
+        tt_refuse(&job->refusal, 503, "memory_full", NULL, "there is no memory for the answer");
+}
+
 static void prepare(tt_work *w, tt_job *job)
 {
     json_t *body = NULL;
@@ -203,6 +213,10 @@ static void prepare(tt_work *w, tt_job *job)
             tt_chat_request_read(&f, w->engine);
         else if (job->kind == TT_JOB_TEXT)
             tt_text_request_read(&f, w->engine);
+        else if (job->kind == TT_JOB_MESSAGES)
+            tt_messages_request_read(&f, w->engine);
+        else if (job->kind == TT_JOB_MESSAGES_COUNT)
+            count_messages(w, job, &f);
         else
             count(w, job, &f);
         job->adjusted = f.adjusted;
@@ -273,10 +287,8 @@ static void hand_over(void *ctx)
     look(u, false);
 }
 
-static void on_prefill(void *ctx, uint64_t done, uint64_t total)
+static void tell_prefill(run *u, uint64_t done, uint64_t total)
 {
-    tt_answer_writer *writer = ctx;
-    run *u = writer->flush_ctx;
     pthread_mutex_lock(&u->w->lock);
     u->w->prefill_done = done;
     u->w->prefill_total = total;
@@ -284,24 +296,58 @@ static void on_prefill(void *ctx, uint64_t done, uint64_t total)
     look(u, false);
 }
 
+static void on_prefill(void *ctx, uint64_t done, uint64_t total)
+{
+    tell_prefill(((tt_answer_writer *)ctx)->flush_ctx, done, total);
+}
+
+static void on_messages_prefill(void *ctx, uint64_t done, uint64_t total)
+{
+    tell_prefill(((tt_messages_writer *)ctx)->flush_ctx, done, total);
+}
+
+static void answer(run *u)
+{
+    tt_job *job = u->job;
+    tt_answer_writer writer;
+    tt_answer_writer_init(&writer, &job->request, u->w->info.model, job->created, job->chunked,
+                          &u->piece, hand_over, u);
+    tt_turn_sink sink = tt_answer_writer_sink(&writer);
+    sink.prefill = on_prefill;
+    job->st =
+        tt_turn_run(u->w->engine, &job->request.turn, &sink, &job->cancel, &job->usage, &job->err);
+    if (job->st == TT_OK)
+        tt_answer_writer_end(&writer, &job->usage);
+    tt_answer_writer_free(&writer);
+}
+
+static void answer_messages(run *u)
+{
+    tt_job *job = u->job;
+    tt_messages_writer writer;
+    tt_messages_writer_init(&writer, &job->request, u->w->info.model, job->chunked, &u->piece,
+                            hand_over, u);
+    tt_turn_sink sink = tt_messages_writer_sink(&writer);
+    sink.prefill = on_messages_prefill;
+    job->st =
+        tt_turn_run(u->w->engine, &job->request.turn, &sink, &job->cancel, &job->usage, &job->err);
+    if (job->st == TT_OK)
+        tt_messages_writer_end(&writer, &job->usage);
+    tt_messages_writer_free(&writer);
+}
+
 /* *last receives what is to be told with the end. */
 static void compute(tt_work *w, tt_job *job, tt_buf *last)
 {
     run u = {.w = w, .job = job};
-    tt_answer_writer writer;
     tt_buf_init(&u.piece, MOST_OUT);
-    tt_answer_writer_init(&writer, &job->request, w->info.model, job->created, job->chunked,
-                          &u.piece, hand_over, &u);
-    tt_turn_sink sink = tt_answer_writer_sink(&writer);
-    sink.prefill = on_prefill;
-    job->st =
-        tt_turn_run(w->engine, &job->request.turn, &sink, &job->cancel, &job->usage, &job->err);
-    if (job->st == TT_OK)
-        tt_answer_writer_end(&writer, &job->usage);
+    if (job->kind == TT_JOB_MESSAGES)
+        answer_messages(&u);
+    else
+        answer(&u);
     if (job->st == TT_OK)
         job->st = u.failed != TT_OK ? tt_fail(&job->err, u.failed, "no memory for the answer")
                                     : tt_buf_status(&u.piece, &job->err);
-    tt_answer_writer_free(&writer);
     look(&u, true);
     *last = u.piece;
 }

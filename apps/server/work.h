@@ -14,7 +14,18 @@
 #include "server/request_fields.h"
 #include "server/request_memory.h"
 
-typedef enum tt_job_kind { TT_JOB_CHAT, TT_JOB_TEXT, TT_JOB_COUNT } tt_job_kind;
+typedef enum tt_job_kind {
+    TT_JOB_CHAT,
+    TT_JOB_TEXT,
+    TT_JOB_COUNT,
+    TT_JOB_MESSAGES,
+    TT_JOB_MESSAGES_COUNT
+} tt_job_kind;
+/* Its answer is there once it is prepared: nothing is computed. */
+static inline bool tt_job_counts(tt_job_kind kind)
+{
+    return kind == TT_JOB_COUNT || kind == TT_JOB_MESSAGES_COUNT;
+}
 typedef enum tt_job_why { TT_WHY_NOT, TT_WHY_LEFT, TT_WHY_SHUTDOWN, TT_WHY_OVERFLOW } tt_job_why;
 
 typedef struct tt_job {

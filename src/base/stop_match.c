@@ -67,6 +67,19 @@ tt_status tt_stop_match_push(tt_stop_match *m, const char *text, size_t len, con
     return TT_OK;
 }
 
+size_t tt_stop_match_found(const tt_stop_match *m)
+{
+    const char *at = m->text.data + m->sent;
+    size_t left = m->text.len - m->sent, best = m->n;
+    for (size_t i = 0; i < m->n; i++) {
+        size_t n = strlen(m->strings[i]);
+        if (n <= left && memcmp(at, m->strings[i], n) == 0 &&
+            (best == m->n || n < strlen(m->strings[best])))
+            best = i;
+    }
+    return best;
+}
+
 void tt_stop_match_flush(tt_stop_match *m, const char **ready, size_t *n_ready)
 {
     drop_sent(m);

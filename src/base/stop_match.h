@@ -25,6 +25,9 @@ void tt_stop_match_free(tt_stop_match *m);
 TT_MUST_CHECK tt_status tt_stop_match_push(tt_stop_match *m, const char *text, size_t len,
                                            const char **ready, size_t *n_ready, bool *matched,
                                            tt_error *err);
+/* After *matched, until the next call: which of the strings it was; of several that begin at the
+ * same place the shortest, which is the first to be complete. */
+size_t tt_stop_match_found(const tt_stop_match *m);
 /* What was held back, once no more text comes and nothing matched. */
 void tt_stop_match_flush(tt_stop_match *m, const char **ready, size_t *n_ready);
 

@@ -130,12 +130,42 @@ static void agrees_with_a_search_in_the_whole(void **state)
     }
 }
 
+/* Which one it was, in one piece and in many. */
+static void what_was_found_is_known(void **state)
+{
+    (void)state;
+    static const char *const stops[] = {"END of", "END", "EN DE", "x"};
+    static const struct {
+        const char *text;
+        size_t found;
+    } cases[] = {{"a END of it", 1}, {"EN DEN", 2}, {"axEND", 3}, {"EN", 4}};
+    for (size_t c = 0; c < sizeof cases / sizeof cases[0]; c++)
+        for (size_t piece = 1; piece < 16; piece++) {
+            tt_stop_match m;
+            bool matched = false;
+            const char *ready;
+            size_t len = strlen(cases[c].text), n_ready;
+            tt_stop_match_init(&m, stops, 4);
+            for (size_t i = 0; i < len && !matched; i += piece) {
+                size_t k = len - i < piece ? len - i : piece;
+                assert_int_equal(
+                    tt_stop_match_push(&m, cases[c].text + i, k, &ready, &n_ready, &matched, NULL),
+                    TT_OK);
+            }
+            assert_int_equal(matched, cases[c].found < 4);
+            if (matched)
+                assert_int_equal(tt_stop_match_found(&m), cases[c].found);
+            tt_stop_match_free(&m);
+        }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_cut_gives_the_same),
         cmocka_unit_test(holds_back_no_more_than_needed),
         cmocka_unit_test(the_first_to_begin_wins),
+        cmocka_unit_test(what_was_found_is_known),
         cmocka_unit_test(without_strings_everything_passes),
         cmocka_unit_test(agrees_with_a_search_in_the_whole),
     };

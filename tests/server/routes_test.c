@@ -56,7 +56,11 @@ static void targets_name_paths(void **state)
         {"/Health", TT_ROUTE_OTHER, ""},
         {"/v1", TT_ROUTE_OTHER, ""},
         {"/other", TT_ROUTE_OTHER, ""},
-        {"/v1/messages", TT_ROUTE_OTHER, ""},
+        {"/v1/messages", TT_ROUTE_MESSAGES, ""},
+        {"/v1/messages?beta=true", TT_ROUTE_MESSAGES, ""},
+        {"/v1/messages/count_tokens", TT_ROUTE_MESSAGES_COUNT, ""},
+        {"/v1/messages/count_tokens?beta=true", TT_ROUTE_MESSAGES_COUNT, ""},
+        {"/v1/messages/batches", TT_ROUTE_OTHER, ""},
         {"*", TT_ROUTE_OTHER, ""},
         {"", TT_ROUTE_OTHER, ""},
     };

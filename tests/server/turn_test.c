@@ -99,12 +99,19 @@ static void on_prefill(void *ctx, uint64_t done, uint64_t total)
     write_down("%llu/%llu", (unsigned long long)done, (unsigned long long)total);
 }
 
+static void on_start(void *ctx, uint64_t cached, uint64_t total)
+{
+    (void)ctx;
+    write_down("{%llu of %llu}", (unsigned long long)cached, (unsigned long long)total);
+}
+
 static const tt_turn_sink sink = {.begin = on_begin,
                                   .thought = on_thought,
                                   .text = on_text,
                                   .call = on_call,
                                   .end = on_end,
-                                  .prefill = on_prefill};
+                                  .prefill = on_prefill,
+                                  .start = on_start};
 
 /* ---- one turn ---- */
 
@@ -152,7 +159,8 @@ static int set_up(void **state)
 static void choices(void **state)
 {
     (void)state;
-    PLAY({.kind = TT_EVENT_PREFILL, .done = 3, .total = 3},
+    PLAY({.kind = TT_EVENT_START, .done = 1, .total = 3},
+         {.kind = TT_EVENT_PREFILL, .done = 3, .total = 3},
          {.kind = TT_EVENT_THOUGHT, .text = "hm", .len = 2}, TEXT("so"));
     request.n = 3;
     request.sampling.seed = UINT64_MAX;
@@ -160,7 +168,7 @@ static void choices(void **state)
     p.result.prefill_seconds = 1;
     p.result.decode_seconds = 2;
     /* The prompt is read once, as far as anybody is told. */
-    assert_int_equal(run("[03/3(hm)|so stop 0][1(hm)|so stop 1][2(hm)|so stop 2]"), TT_OK);
+    assert_int_equal(run("[0{1 of 3}3/3(hm)|so stop 0][1(hm)|so stop 1][2(hm)|so stop 2]"), TT_OK);
     assert_true(p.seeds[0] == UINT64_MAX && p.seeds[1] == 0 && p.seeds[2] == 1);
     assert_true(usage.prompt == 3 && usage.cached == 1);
     assert_true(usage.generated == 15 && usage.thought == 6 && usage.bad_calls == 0);
@@ -202,9 +210,11 @@ static void stop_strings(void **state)
     request.n_stops = 2;
     assert_int_equal(run("[0|one st|op, one  stop 0]"), TT_OK);
     assert_int_equal(p.told, 4);
+    assert_ptr_equal(usage.stopped_by, request.stops[1]);
     /* What might have begun one comes out at the end. */
     p.n = 3;
     assert_int_equal(run("[0|one st|op, one |STO stop 0]"), TT_OK);
+    assert_null(usage.stopped_by);
     /* Nothing before it. */
     request.stops[0] = "one";
     assert_int_equal(run("[0 stop 0]"), TT_OK);

@@ -175,7 +175,7 @@ static inline void post(int fd, const char *path, const char *body)
 /* Removes what differs from run to run: ids to ID, times to N, Date. */
 static inline char *plain(char *text)
 {
-    static const char *const prefixes[] = {"chatcmpl-", "cmpl-", "call_", "req_"};
+    static const char *const prefixes[] = {"chatcmpl-", "cmpl-", "call_", "req_", "msg_", "toolu_"};
     for (size_t i = 0; i < sizeof prefixes / sizeof prefixes[0]; i++)
         for (char *at = text; (at = strstr(at, prefixes[i])) != NULL;) {
             at += strlen(prefixes[i]);

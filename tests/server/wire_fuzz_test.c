@@ -77,6 +77,21 @@ static const char *const bodies[] = {
     "\"name\":\"look\",\"arguments\":\"{\\\"at\\\":1}\"}}]},{\"role\":\"tool\","
     "\"tool_call_id\":\"c\",\"content\":\"r\"},{\"role\":\"system\",\"content\":\"t\"}]}",
 };
+/* Of Anthropic's Messages. */
+#define ASK(text) "\"max_tokens\":9," USER(text)
+#define LOOK      "\"tools\":[{\"name\":\"look\",\"input_schema\":{\"type\":\"object\"}}]"
+static const char *const asks[] = {
+    "{" ASK("plain") ",\"stream\":true,\"stop_sequences\":[\"upon\"]}",
+    "{" ASK("broken") ",\"stream\":true}",
+    "{" ASK("call") "," LOOK ",\"stream\":true,\"thinking\":{\"type\":\"adaptive\"}}",
+    "{" ASK("flood") ",\"stream\":true}",
+    "{" MODEL "\"max_tokens\":0,\"system\":[{\"type\":\"text\",\"text\":\"s\"}],"
+    "\"messages\":[{\"role\":\"user\",\"content\":[{\"type\":\"text\",\"text\":\"\\u00e9\"}]},"
+    "{\"role\":\"assistant\",\"content\":[{\"type\":\"thinking\",\"thinking\":\"t\","
+    "\"signature\":\"\"},{\"type\":\"tool_use\",\"id\":\"c\",\"name\":\"look\",\"input\":{}}]},"
+    "{\"role\":\"user\",\"content\":[{\"type\":\"tool_result\",\"tool_use_id\":\"c\","
+    "\"content\":\"r\",\"is_error\":true}]},{\"role\":\"system\",\"content\":\"u\"}]}",
+};
 static const char *const texts[] = {
     "{" MODEL "\"prompt\":\"plain\",\"logprobs\":2,\"max_tokens\":3}",
     "{" MODEL "\"prompt\":[1,2,3],\"stream\":true,\"echo\":false,\"best_of\":1}",
@@ -291,8 +306,10 @@ static unsigned make(text *t)
     t->n = 0;
     for (unsigned i = 0; i < n; i++) {
         uint32_t kind = chance(10);
-        if (kind < 5)
+        if (kind < 3)
             add_post(t, "/v1/chat/completions", ONE_OF(bodies));
+        else if (kind < 5)
+            add_post(t, chance(4) > 0 ? "/v1/messages" : "/v1/messages/count_tokens", ONE_OF(asks));
         else if (kind < 6)
             add_post(t, "/v1/completions", ONE_OF(texts));
         else if (kind < 7)
@@ -368,7 +385,20 @@ static const char *event_end(const char *at)
     return *at != '\0' ? at : NULL;
 }
 
-/* Events until [DONE]. */
+/* Whether an event is the last of Messages; *at is moved behind its name, which is its type. */
+static bool take_name(const conn *c, const char **at)
+{
+    const char *name = *at + 7, *line = strchr(name, '\n');
+    size_t n = line != NULL ? (size_t)(line - name) : 0;
+    static const char begin[] = "\ndata: {\"type\":\"";
+    if (n == 0 || strncmp(line, begin, sizeof begin - 1) != 0 ||
+        strncmp(line + sizeof begin - 1, name, n) != 0)
+        give_up(c, "a name that is not the type", *at);
+    *at = line + 1;
+    return strncmp(name, "message_stop\n", 13) == 0 || strncmp(name, "error\n", 6) == 0;
+}
+
+/* Events until the last. */
 static void check_events(const conn *c, const char *events)
 {
     bool done = false;
@@ -376,6 +406,11 @@ static void check_events(const conn *c, const char *events)
         end = event_end(at);
         if (end == NULL || done)
             give_up(c, "a stream without its end, or something behind it", at);
+        if (strncmp(at, "event: ", 7) == 0) {
+            done = take_name(c, &at);
+            check_event(c, at + 6, (size_t)(end - at) - 6);
+            continue;
+        }
         done = strncmp(at, "data: [DONE]\n\n", 14) == 0;
         if (!done && strncmp(at, "data: ", 6) == 0)
             check_event(c, at + 6, (size_t)(end - at) - 6);
@@ -383,7 +418,7 @@ static void check_events(const conn *c, const char *events)
             give_up(c, "what is no event", at);
     }
     if (!done)
-        give_up(c, "a stream without [DONE]", events);
+        give_up(c, "a stream without its last event", events);
 }
 
 static void check_json(const conn *c, const char *head, const char *body, size_t n, int status)

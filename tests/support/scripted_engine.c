@@ -263,6 +263,8 @@ static tt_status generate(void *self, const tt_engine_request *r, tt_engine_even
             finish != NULL && strcmp(finish, "length") == 0 ? TT_ENGINE_LENGTH : TT_ENGINE_STOP,
         .cached_tokens = (size_t)json_integer_value(json_object_get(part, "cached"))};
     note(e, &e->begun);
+    (void)fn(ctx, &(tt_engine_event){
+                      .kind = TT_EVENT_START, .done = result->cached_tokens, .total = r->n});
     return play_steps(&p, json_object_get(part, "steps"), err);
 }
 
