@@ -14,6 +14,7 @@ const char *const tt_route_names[TT_ROUTES + 1] = {"/",
                                                    "/v1/chat/completions",
                                                    "/v1/completions",
                                                    "/tokenize",
+                                                   "/v1/models/unload",
                                                    "other",
                                                    NULL};
 
@@ -36,6 +37,8 @@ tt_route tt_route_find(const char *target, char id[128])
     const char *last = memrchr(target, '/', n);
     size_t before = last != NULL ? (size_t)(last - target) : 0;
     id[0] = '\0';
+    if (decode_path(target, n, path) && strcmp(path, tt_route_names[TT_ROUTE_UNLOAD]) == 0)
+        return TT_ROUTE_UNLOAD;
     if (before + 1 < n && decode_path(target, before, path) &&
         strcmp(path, tt_route_names[TT_ROUTE_MODELS]) == 0)
         return tt_http1_decode(last + 1, n - before - 1, id, 128) ? TT_ROUTE_MODEL : TT_ROUTE_OTHER;

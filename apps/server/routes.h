@@ -20,6 +20,7 @@ typedef enum tt_route {
     TT_ROUTE_CHAT,
     TT_ROUTE_TEXT,
     TT_ROUTE_COUNT,
+    TT_ROUTE_UNLOAD,
     TT_ROUTE_OTHER, /* no such path */
     TT_ROUTES
 } tt_route;
