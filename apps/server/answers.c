@@ -139,6 +139,9 @@ void tt_answer_log(tt_server *s, const tt_conn *c, const tt_job *job, const tt_j
         r.id = job->request_id;
         r.method = "POST";
         r.path = job->path;
+        r.model = news != NULL && job->model != TT_MODEL_NONE
+                      ? tt_model_set_name(s->models, job->model)
+                      : NULL;
         r.wait_seconds = (news != NULL && news->started ? news->started_at : now) - job->arrived;
         r.run_seconds = news != NULL && news->finished ? news->ended_at - news->started_at : 0;
         r.adjusted = words_of(&job->adjusted);

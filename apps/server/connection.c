@@ -275,7 +275,7 @@ static void refuse_memory(tt_conn *c, uint64_t own)
 
 static void reserve_body(tt_conn *c)
 {
-    uint64_t most = tt_body_limit(c->server->info.max_context);
+    uint64_t most = tt_body_limit(c->server->context);
     int64_t n = tt_http1_content_length(&c->http);
     if (!tt_http1_allow_body(&c->http, most)) {
         refuse_later(c, 413, "request_too_large", "the body is larger than it may be here");
@@ -334,7 +334,7 @@ static bool on_head(tt_conn *c)
  * until it is written to. */
 static void make_room(tt_conn *c, size_t n)
 {
-    uint64_t most = tt_body_limit(c->server->info.max_context);
+    uint64_t most = tt_body_limit(c->server->context);
     if (c->body.len == 0 && c->reserved > 0)
         tt_buf_reserve(&c->body, c->reserved);
     else if (c->body.len + n >= c->body.cap && c->body.len > TT_READ_AT_ONCE)

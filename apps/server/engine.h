@@ -1,14 +1,15 @@
-/* engine.h: all that a protocol sees of what answers: describe, render, generate with events,
- * cancel.
+/* engine.h: all that a protocol sees of a model that answers: describe, render, generate with
+ * events, cancel.
  *
  * Owns:      the shape of that seam.
  * Not here:  the two that stand behind it: the library (engine_library.c), and a script in the
- *            tests (tests/support/scripted_engine.c).
+ *            tests (tests/support/scripted_engine.c); which of several models is in memory
+ *            (model_set.h).
  * Laws:      (1) text comes in whole characters, sorted into thoughts, text and calls;  (2)
  *            whatever ends an answer leaves the engine fit for the next;  (3) once `cancel` is set
- *            generate returns before the next layer.
- * Threads:   describe and render from any thread, also while one generates; generate, stats and
- *            idle from one thread.
+ *            generate returns before the next layer;  (4) describe and render need no weights.
+ * Threads:   describe, look and render from any thread, also while one generates; load, unload,
+ *            generate, stats and idle from one thread. describe never waits for work.
  */
 #ifndef TT_SERVER_ENGINE_H
 #define TT_SERVER_ENGINE_H
@@ -16,6 +17,8 @@
 #include <stdatomic.h>
 
 #include "base/buf.h"
+
+#define TT_SENTENCE 1040u /* of an error: file and message */
 
 /* Levels that a request may name, weakest first. */
 typedef enum tt_effort {
@@ -32,12 +35,17 @@ typedef enum tt_effort {
 extern const char *const tt_effort_words[TT_EFFORTS + 1]; /* NULL at the end */
 
 typedef struct tt_engine_info {
-    char model[128]; /* the id that requests name */
-    int64_t created; /* seconds since 1970 */
-    uint32_t max_context, vocab_size;
+    char model[128];      /* the id that requests name */
+    int64_t created;      /* seconds since 1970 */
+    uint32_t max_context; /* 0: not known, what stands there cannot be used */
+    uint32_t vocab_size;
     tt_sampler_options sampling; /* defaults of the model */
     bool has_template;
+    bool thinks;              /* thinking on and off render differently */
     bool efforts[TT_EFFORTS]; /* which words of reasoning_effort change what the template renders */
+    bool loadable;            /* as far as was seen when it was last looked at or loaded */
+    char reason[TT_SENTENCE]; /* why it is not, or what a load will be like that is not as usual; ""
+                               */
     tt_plan plan;             /* zeros when there is no model behind it */
 } tt_engine_info;
 
@@ -127,13 +135,22 @@ typedef struct tt_server_engine {
 
 typedef struct tt_server_engine_ops {
     void (*describe)(void *self, tt_engine_info *info);
+    /* Looks at the install anew, so that describe tells how it is now. Fails when it could not be
+     * loaded however much memory were free. */
+    tt_status (*look)(void *self, tt_error *err);
+    /* After a look: makes it ready to generate. `go_on` is asked now and then, and false aborts. A
+     * load that fails holds nothing. */
+    tt_status (*load)(void *self, bool (*go_on)(void *ctx), void *ctx, tt_error *err);
+    /* Gives back what load took. */
+    void (*unload)(void *self);
     tt_status (*render)(void *self, const tt_engine_render *r, tt_engine_prompt *out,
                         tt_error *err);
-    /* `result` is filled also when this fails. */
+    /* Loaded. `result` is filled also when this fails. */
     tt_status (*generate)(void *self, const tt_engine_request *r, tt_engine_event_fn fn, void *ctx,
                           tt_engine_result *result, tt_error *err);
+    /* Loaded; counters since it was. */
     void (*stats)(void *self, tt_model_stats *stats);
-    /* As tt_model_idle. */
+    /* Loaded; as tt_model_idle. */
     double (*idle)(void *self);
 } tt_server_engine_ops;
 

@@ -1,6 +1,7 @@
 #include "server/engine_library.h"
 
 #include <math.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,55 +9,202 @@
 #include "base/clock.h"
 #include "server/channels.h"
 #include "server/prompt_render.h"
+#include "server/server_options.h"
+#include "server/server_plan.h"
 
 struct tt_library_engine {
-    tt_tokenizer *tok;
+    char *install, *heat;
+    tt_library_options o;
+    tt_shelf *shelf;
+    tt_install_info facts;
+    pthread_mutex_t looking, lock;
+    /* guarded by lock */
+    tt_engine_info info;
+    bool looked;
+    /* loaded */
+    const tt_tokenizer *tok;
     tt_model *model;
     tt_session *session;
-    tt_engine_info info;
 };
 
-/* ---- opening ---- */
+/* ---- what is known ---- */
 
-static void fill_info(tt_library_engine *e, const char *id)
-{
-    tt_model_info m;
-    tt_model_get_info(e->model, &m);
-    if (id != NULL)
-        snprintf(e->info.model, sizeof e->info.model, "%s", id);
-    else
-        snprintf(e->info.model, sizeof e->info.model, "%s_%u-Bit", m.model_id, m.weight_bits);
-    e->info.vocab_size = m.vocab_size;
-    e->info.created = m.installed_at;
-    e->info.max_context = m.max_context;
-    e->info.plan = *tt_model_get_plan(e->model);
-    e->info.has_template = tt_tokenizer_has_template(e->tok);
-    tt_sampler_options_default(&e->info.sampling);
-    (void)tt_tokenizer_sampling_defaults(e->tok, &e->info.sampling);
-    tt_prompt_efforts(e->tok, e->info.efforts);
-}
-
-tt_status tt_library_engine_open(const char *install, const tt_model_options *opts, const char *id,
-                                 tt_progress_fn progress, void *ctx, tt_library_engine **out,
-                                 tt_error *err)
+tt_status tt_library_engine_create(const char *install, const tt_library_options *o,
+                                   tt_shelf *shelf, tt_library_engine **out, tt_error *err)
 {
     tt_library_engine *e = calloc(1, sizeof *e);
-    if (e == NULL)
+    if (e == NULL || (e->install = strdup(install)) == NULL) {
+        free(e);
         return tt_fail(err, TT_ERR_NOMEM, "out of memory for the engine");
-    tt_status st = tt_tokenizer_open(install, &e->tok, err);
-    if (st == TT_OK)
-        st = tt_chat_check_template(e->tok, err);
-    if (st == TT_OK)
-        st = tt_model_open(install, opts, progress, ctx, &e->model, err);
-    if (st == TT_OK)
-        st = tt_session_create(e->model, &e->session, err);
+    }
+    e->o = *o;
+    e->o.id = NULL; /* the caller's text may not last */
+    e->o.heat = e->heat = o->heat != NULL ? strdup(o->heat) : NULL;
+    e->shelf = shelf;
+    pthread_mutex_init(&e->looking, NULL);
+    pthread_mutex_init(&e->lock, NULL);
+    tt_status st = tt_install_describe(install, &e->facts, err);
     if (st != TT_OK) {
         tt_library_engine_close(&e);
         return st;
     }
-    fill_info(e, id);
+    if (o->id != NULL)
+        snprintf(e->info.model, sizeof e->info.model, "%s", o->id);
+    else
+        snprintf(e->info.model, sizeof e->info.model, "%s_%u-Bit", e->facts.model_id,
+                 e->facts.weight_bits);
+    e->info.created = e->facts.installed_at;
+    e->info.vocab_size = e->facts.vocab_size;
+    snprintf(e->info.reason, sizeof e->info.reason, "nobody has looked at it yet");
     *out = e;
     return TT_OK;
+}
+
+/* What one look finds beside the plan. */
+static tt_status look_at_text(tt_library_engine *e, tt_engine_info *info, tt_error *err)
+{
+    const tt_tokenizer *tok = NULL;
+    TT_TRY(tt_shelf_take(e->shelf, e->install, &tok, err));
+    info->has_template = tt_tokenizer_has_template(tok);
+    tt_sampler_options_default(&info->sampling);
+    (void)tt_tokenizer_sampling_defaults(tok, &info->sampling);
+    tt_prompt_levels(tok, info->efforts, &info->thinks);
+    tt_shelf_give(e->shelf, tok);
+    return TT_OK;
+}
+
+static tt_status plan(tt_library_engine *e, bool measure, tt_model_options *load, tt_plan *out,
+                      tt_error *err)
+{
+    *load = e->o.load;
+    load->probe_file = measure ? e->o.probe : NULL;
+    load->heat_profile = e->o.heat;
+    return tt_server_plan(e->install, e->o.reserved, load, out, err);
+}
+
+static void set_reason(tt_engine_info *info, const tt_error *err)
+{
+    info->loadable = false;
+    tt_server_options_sentence(err, info->reason);
+}
+
+static void set_loadable(const tt_library_engine *e, tt_engine_info *info)
+{
+    tt_install_info now;
+    info->loadable = true;
+    info->reason[0] = '\0';
+    if (tt_install_describe(e->install, &now, NULL) == TT_OK && !now.has_receipt)
+        snprintf(info->reason, sizeof info->reason,
+                 "no receipt: every load hashes all files; TinyTitanRepack --verify-install "
+                 "--input-gturbo %s writes one",
+                 e->install);
+}
+
+static void publish(tt_library_engine *e, const tt_engine_info *info)
+{
+    pthread_mutex_lock(&e->lock);
+    e->info = *info;
+    e->looked = true;
+    pthread_mutex_unlock(&e->lock);
+}
+
+/* Memory that others hold at this moment says nothing of the install. */
+static bool is_for_ever(const tt_library_engine *e, tt_status st, const tt_plan *p)
+{
+    return st != TT_OK &&
+           (st != TT_ERR_BUDGET || (e->o.load.ram_budget > 0 && p->total > p->budget));
+}
+
+static tt_status look(void *self, tt_error *err)
+{
+    tt_library_engine *e = self;
+    tt_model_options load;
+    tt_error why = {.offset = -1};
+    tt_engine_info info;
+    pthread_mutex_lock(&e->looking);
+    pthread_mutex_lock(&e->lock);
+    info = e->info;
+    bool before = e->looked && info.loadable;
+    pthread_mutex_unlock(&e->lock);
+    info.max_context = 0;
+    memset(&info.plan, 0, sizeof info.plan);
+    tt_status st = look_at_text(e, &info, &why);
+    if (st == TT_OK)
+        st = plan(e, false, &load, &info.plan, &why);
+    if (st == TT_OK || st == TT_ERR_BUDGET)
+        info.max_context = info.plan.max_context;
+    bool failed = is_for_ever(e, st, &info.plan);
+    if (st == TT_OK || (before && !failed))
+        set_loadable(e, &info);
+    else
+        set_reason(&info, &why);
+    publish(e, &info);
+    pthread_mutex_unlock(&e->looking);
+    if (failed && err != NULL)
+        *err = why;
+    return failed ? st : TT_OK;
+}
+
+/* ---- loading ---- */
+
+static void unload(void *self)
+{
+    tt_library_engine *e = self;
+    tt_session_close(&e->session);
+    tt_model_close(&e->model);
+    tt_shelf_give(e->shelf, e->tok);
+    e->tok = NULL;
+}
+
+typedef struct loading {
+    bool (*go_on)(void *ctx);
+    void *ctx;
+} loading;
+
+static bool on_load(void *ctx, uint64_t done, uint64_t total)
+{
+    const loading *l = ctx;
+    (void)done;
+    (void)total;
+    return l->go_on(l->ctx);
+}
+
+static tt_status load_all(tt_library_engine *e, const loading *l, tt_engine_info *info,
+                          tt_error *err)
+{
+    tt_model_options load;
+    TT_TRY(plan(e, true, &load, &info->plan, err));
+    TT_TRY(tt_shelf_take(e->shelf, e->install, &e->tok, err));
+    TT_TRY(tt_model_open(e->install, &load, on_load, (void *)l, &e->model, err));
+    TT_TRY(tt_session_create(e->model, &e->session, err));
+    info->plan = *tt_model_get_plan(e->model);
+    info->max_context = info->plan.max_context;
+    return TT_OK;
+}
+
+static tt_status load(void *self, bool (*go_on)(void *ctx), void *ctx, tt_error *err)
+{
+    tt_library_engine *e = self;
+    loading l = {go_on, ctx};
+    tt_error why = {.offset = -1};
+    tt_engine_info info;
+    if (e->session != NULL)
+        return TT_OK;
+    pthread_mutex_lock(&e->lock);
+    info = e->info;
+    pthread_mutex_unlock(&e->lock);
+    tt_status st = load_all(e, &l, &info, &why);
+    if (st == TT_OK)
+        set_loadable(e, &info);
+    else if (st != TT_ERR_ABORTED)
+        set_reason(&info, &why);
+    publish(e, &info);
+    if (st == TT_OK)
+        return TT_OK;
+    unload(e);
+    if (err != NULL)
+        *err = why;
+    return st;
 }
 
 void tt_library_engine_close(tt_library_engine **p)
@@ -64,11 +212,23 @@ void tt_library_engine_close(tt_library_engine **p)
     tt_library_engine *e = p != NULL ? *p : NULL;
     if (e == NULL)
         return;
-    tt_session_close(&e->session);
-    tt_model_close(&e->model);
-    tt_tokenizer_close(&e->tok);
+    unload(e);
+    pthread_mutex_destroy(&e->looking);
+    pthread_mutex_destroy(&e->lock);
+    free(e->install);
+    free(e->heat);
     free(e);
     *p = NULL;
+}
+
+const char *tt_library_engine_install(const tt_library_engine *e)
+{
+    return e->install;
+}
+
+const tt_install_info *tt_library_engine_info(const tt_library_engine *e)
+{
+    return &e->facts;
 }
 
 /* ---- log probabilities ---- */
@@ -88,7 +248,7 @@ static void report_token(const tt_library_engine *e, uint32_t id, uint32_t most,
                          tt_token_report *out)
 {
     const float *logits = tt_session_logits(e->session);
-    uint32_t best[TT_MOST_CHANCES], n = 0, vocab = e->info.vocab_size;
+    uint32_t best[TT_MOST_CHANCES], n = 0, vocab = e->facts.vocab_size;
     float top = -INFINITY;
     double sum = 0;
     for (uint32_t i = 0; i < vocab; i++)
@@ -256,7 +416,7 @@ static tt_status generate(void *self, const tt_engine_request *r, tt_engine_even
     tt_library_engine *e = self;
     run u = {.e = e, .r = r, .fn = fn, .ctx = ctx, .result = result};
     *result = (tt_engine_result){0};
-    TT_TRY(tt_sampler_create(&r->sampling, e->info.vocab_size, &u.sampler, err));
+    TT_TRY(tt_sampler_create(&r->sampling, e->facts.vocab_size, &u.sampler, err));
     tt_status st = tt_decoder_create(e->tok, true, &u.dec, err);
     tt_channels_init(&u.channels, r, fn, ctx);
     if (st == TT_OK)
@@ -271,12 +431,20 @@ static tt_status generate(void *self, const tt_engine_request *r, tt_engine_even
 
 static void describe(void *self, tt_engine_info *info)
 {
-    *info = ((tt_library_engine *)self)->info;
+    tt_library_engine *e = self;
+    pthread_mutex_lock(&e->lock);
+    *info = e->info;
+    pthread_mutex_unlock(&e->lock);
 }
 
 static tt_status render(void *self, const tt_engine_render *r, tt_engine_prompt *out, tt_error *err)
 {
-    return tt_prompt_render(((tt_library_engine *)self)->tok, r, out, err);
+    tt_library_engine *e = self;
+    const tt_tokenizer *tok = NULL;
+    TT_TRY(tt_shelf_take(e->shelf, e->install, &tok, err));
+    tt_status st = tt_prompt_render(tok, r, out, err);
+    tt_shelf_give(e->shelf, tok);
+    return st;
 }
 
 static void stats(void *self, tt_model_stats *out)
@@ -291,7 +459,13 @@ static double idle(void *self)
 
 tt_server_engine tt_library_engine_seam(tt_library_engine *e)
 {
-    static const tt_server_engine_ops ops = {
-        .describe = describe, .render = render, .generate = generate, .stats = stats, .idle = idle};
+    static const tt_server_engine_ops ops = {.describe = describe,
+                                             .look = look,
+                                             .load = load,
+                                             .unload = unload,
+                                             .render = render,
+                                             .generate = generate,
+                                             .stats = stats,
+                                             .idle = idle};
     return (tt_server_engine){&ops, e};
 }

@@ -1,22 +1,36 @@
-/* engine_library.h: the seam of engine.h over the library: one model, one session.
+/* engine_library.h: the seam of engine.h over the library: one install, with one session when it is
+ * loaded.
  *
- * Owns:      tokenizer, model, session, the loop of one answer.
- * Not here:  which prompts and settings (the protocols), when (work.h).
+ * Owns:      model, session, the loop of one answer; what is known of the install.
+ * Not here:  which prompts and settings (the protocols), when (work.h), which of several installs
+ *            is in memory (model_set.h), tokenizers (tokenizer_shelf.h).
  * Laws:      those of engine.h.
- * Threads:   those of engine.h; open and close from any one.
+ * Threads:   those of engine.h; create and close from any one.
  */
 #ifndef TT_SERVER_ENGINE_LIBRARY_H
 #define TT_SERVER_ENGINE_LIBRARY_H
 
 #include "server/engine.h"
+#include "server/tokenizer_shelf.h"
 
 typedef struct tt_library_engine tt_library_engine;
 
-/* `id` (may be NULL) replaces the model's own name. */
-TT_MUST_CHECK tt_status tt_library_engine_open(const char *install, const tt_model_options *opts,
-                                               const char *id, tt_progress_fn progress, void *ctx,
-                                               tt_library_engine **out, tt_error *err);
+typedef struct tt_library_options {
+    const char *id;        /* replaces the install's own name; NULL: NAME_BITS-Bit */
+    uint64_t reserved;     /* bytes of the budget that are not the model's */
+    const char *probe;     /* tt_model_options.probe_file of a load; looking measures nothing */
+    const char *heat;      /* tt_model_options.heat_profile, or NULL */
+    tt_model_options load; /* its texts, and `probe`, must outlive the engine */
+} tt_library_options;
+
+/* Reads what the install says of itself; that it could be loaded is asked with `look`. */
+TT_MUST_CHECK tt_status tt_library_engine_create(const char *install, const tt_library_options *o,
+                                                 tt_shelf *shelf, tt_library_engine **out,
+                                                 tt_error *err);
+/* Unloads first. */
 void tt_library_engine_close(tt_library_engine **e);
 tt_server_engine tt_library_engine_seam(tt_library_engine *e);
+const char *tt_library_engine_install(const tt_library_engine *e);
+const tt_install_info *tt_library_engine_info(const tt_library_engine *e);
 
 #endif

@@ -99,6 +99,51 @@ static void write_tokens(const tt_metrics *m, const tt_metrics_now *now, tt_buf 
     one(b, "decode_tokens_per_second", "gauge", "Of the request that ended last.", m->decode_rate);
 }
 
+/* Ids hold no control characters, but may hold a quote. */
+static void label(tt_buf *b, const char *text)
+{
+    for (; *text != '\0'; text++)
+        tt_buf_printf(b, *text == '"' || *text == '\\' ? "\\%c" : "%c", *text);
+}
+
+/* One row a metric, one column of v[] each. */
+static const struct {
+    const char *name, *type, *help;
+} model_rows[] = {{"model_loaded", "gauge", "Whether the model is in memory."},
+                  {"model_loads_total", "counter", "Times that it was loaded."},
+                  {"model_load_failures_total", "counter", "Times that it could not be."},
+                  {"model_load_seconds", "gauge", "How long the last load took."},
+                  {"model_requests_total", "counter", "Requests that it computed."},
+                  {"model_prompt_tokens_total", "counter", "Tokens of their prompts."},
+                  {"model_generated_tokens_total", "counter", "Tokens that it generated."}};
+#define MODEL_ROWS (sizeof model_rows / sizeof model_rows[0])
+
+static void write_models(const tt_metrics *m, const tt_metrics_now *now, tt_buf *b)
+{
+    double v[TT_MODELS][MODEL_ROWS];
+    size_t n = tt_model_set_count(now->models);
+    for (size_t i = 0; i < n; i++) {
+        tt_model_state s;
+        tt_model_set_state(now->models, i, &s);
+        const double all[MODEL_ROWS] = {s.loaded ? 1 : 0,
+                                        (double)s.loads,
+                                        (double)s.failures,
+                                        s.load_seconds,
+                                        (double)m->models[i].requests,
+                                        (double)m->models[i].prompt_tokens,
+                                        (double)m->models[i].generated_tokens};
+        memcpy(v[i], all, sizeof all);
+    }
+    for (size_t k = 0; k < MODEL_ROWS; k++) {
+        head(b, model_rows[k].name, model_rows[k].type, model_rows[k].help);
+        for (size_t i = 0; i < n; i++) {
+            tt_buf_printf(b, "tinytitan_%s{model=\"", model_rows[k].name);
+            label(b, tt_model_set_name(now->models, i));
+            tt_buf_printf(b, "\"} %.17g\n", v[i][k]);
+        }
+    }
+}
+
 void tt_metrics_write(const tt_metrics *m, const tt_metrics_now *now, tt_buf *b)
 {
     const tt_model_stats *s = &now->model;
@@ -118,6 +163,7 @@ void tt_metrics_write(const tt_metrics *m, const tt_metrics_now *now, tt_buf *b)
         (double)s->expert_bytes_read);
     one(b, "expert_hit_ratio", "gauge", "Hits by uses since the start.",
         s->expert_asks > 0 ? (double)s->expert_hits / (double)s->expert_asks : 0);
+    write_models(m, now, b);
     histogram(b, "loop_seconds", "Callbacks of the event loop.", &m->loop);
     one(b, "loop_max_seconds", "gauge", "The longest callback of the event loop.", m->loop.most);
 }

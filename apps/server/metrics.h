@@ -2,13 +2,13 @@
  *
  * Owns:      counters, histograms, names: the table of section 9 of docs/http.md.
  * Not here:  the log.
- * Laws:      labels are our own words: paths of the table, codes, numbers.
+ * Laws:      labels are our own words: paths of the table, codes, numbers, ids of models.
  * Threads:   the event loop's.
  */
 #ifndef TT_SERVER_METRICS_H
 #define TT_SERVER_METRICS_H
 
-#include "base/buf.h"
+#include "server/model_set.h"
 
 #define TT_METRIC_STATUSES 24u
 #define TT_METRIC_PATHS    16u
@@ -27,6 +27,9 @@ typedef struct tt_metrics {
         const char *code; /* static */
         uint64_t n;
     } refusals[TT_METRIC_CODES];
+    struct {
+        uint64_t requests, prompt_tokens, generated_tokens;
+    } models[TT_MODELS];
     uint64_t cancelled, prompt_tokens, cached_tokens, generated_tokens;
     double prefill_rate, decode_rate; /* of the last request */
     tt_histogram queue, loop;
@@ -38,6 +41,7 @@ typedef struct tt_metrics_now {
     uint64_t connections, running, waiting, request_memory;
     uint64_t prefill_done, prefill_total;
     tt_model_stats model;
+    tt_model_set *models;
 } tt_metrics_now;
 
 void tt_metrics_init(tt_metrics *m);

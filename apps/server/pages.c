@@ -1,9 +1,11 @@
 /* The paths that are answered at once: what the server is and how it does. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
 #include "server/anthropic_models.h"
+#include "server/model_list.h"
 #include "server/server_int.h"
 
 #define MOST_PAGE (256u << 10)
@@ -18,28 +20,51 @@ static void root(tt_buf *b)
     tt_buf_printf(b, "{\"name\":\"TinyTitanServer\",\"version\":\"%s\"}", tt_version());
 }
 
-static void model(const tt_server *s, tt_buf *b)
+static void name_or_null(tt_buf *b, const tt_server *s, size_t i)
 {
-    tt_buf_puts(b, "{\"id\":");
-    write_name(b, s->info.model);
-    tt_buf_printf(b, ",\"object\":\"model\",\"created\":%lld,\"owned_by\":\"tinytitan\"}",
-                  (long long)s->info.created);
+    if (i == TT_MODEL_NONE)
+        tt_buf_puts(b, "null");
+    else
+        write_name(b, tt_model_set_name(s->models, i));
 }
 
-static void models(const tt_server *s, tt_buf *b)
+static void status_of_models(const tt_server *s, tt_buf *b)
 {
-    tt_buf_puts(b, "{\"object\":\"list\",\"data\":[");
-    model(s, b);
-    tt_buf_puts(b, "]}");
+    tt_buf_puts(b, ",\"models\":[");
+    for (size_t i = 0; i < tt_model_set_count(s->models); i++) {
+        tt_model_state state;
+        tt_model_set_state(s->models, i, &state);
+        tt_buf_puts(b, i > 0 ? ",{\"id\":" : "{\"id\":");
+        write_name(b, tt_model_set_name(s->models, i));
+        tt_buf_printf(b,
+                      ",\"state\":\"%s\",\"loads\":%llu,\"load_failures\":%llu,"
+                      "\"load_seconds\":%.3f,\"requests\":%llu,\"prompt_tokens\":%llu,"
+                      "\"generated_tokens\":%llu}",
+                      state.loaded    ? "loaded"
+                      : state.loading ? "loading"
+                                      : "unloaded",
+                      (unsigned long long)state.loads, (unsigned long long)state.failures,
+                      state.load_seconds, (unsigned long long)s->metrics.models[i].requests,
+                      (unsigned long long)s->metrics.models[i].prompt_tokens,
+                      (unsigned long long)s->metrics.models[i].generated_tokens);
+    }
+    tt_buf_putc(b, ']');
 }
 
 static void status(const tt_server *s, tt_buf *b)
 {
-    const tt_plan *p = &s->info.plan;
+    size_t loaded = tt_model_set_loaded(s->models);
+    tt_engine_info info = {0};
+    const tt_plan *p = &info.plan;
     tt_work_view v;
     tt_work_look(s->work, &v);
+    if (loaded != TT_MODEL_NONE) {
+        tt_server_engine e = tt_model_set_engine(s->models, loaded, false);
+        e.ops->describe(e.self, &info);
+    }
     tt_buf_printf(b, "{\"version\":\"%s\",\"model\":", tt_version());
-    write_name(b, s->info.model);
+    name_or_null(b, s, loaded);
+    status_of_models(s, b);
     tt_buf_printf(b,
                   ",\"uptime_seconds\":%.3f,\"queue\":{\"running\":%u,\"waiting\":%u,"
                   "\"limit\":%u},\"prefill\":{\"done\":%llu,\"total\":%llu},\"connections\":%u,"
@@ -68,22 +93,44 @@ static void metrics(const tt_server *s, tt_buf *b)
                           .request_memory = atomic_load(&s->memory.used),
                           .prefill_done = v.prefill_done,
                           .prefill_total = v.prefill_total,
-                          .model = v.stats};
+                          .model = v.stats,
+                          .models = s->models};
     tt_metrics_write(&s->metrics, &now, b);
 }
 
-/* In the shape of Anthropic's interface. False with `why`. */
-static bool listed(const tt_conn *c, tt_buf *b, tt_refusal *why)
+/* Model i for the list in the shape of Anthropic's interface, which borrows from `info`. */
+static tt_listed_model to_list(const tt_server *s, size_t i, tt_engine_info *info)
 {
-    const tt_engine_info *info = &c->server->info;
-    const tt_listed_model one = {.id = info->model,
-                                 .created = info->created,
-                                 .max_context = info->max_context,
-                                 .efforts = info->efforts};
-    if (c->route == TT_ROUTE_MODELS)
-        return tt_listed_models_write(tt_http1_target(&c->http), &one, 1, b, why);
-    tt_listed_model_write(&one, b);
-    return true;
+    tt_server_engine e = tt_model_set_engine(s->models, i, false);
+    e.ops->describe(e.self, info);
+    return (tt_listed_model){.id = tt_model_set_name(s->models, i),
+                             .created = info->created,
+                             .max_context = info->max_context,
+                             .efforts = info->efforts};
+}
+
+static void listed_object(const tt_server *s, size_t i, tt_buf *b)
+{
+    tt_engine_info info;
+    const tt_listed_model m = to_list(s, i, &info);
+    tt_listed_model_write(&m, b);
+}
+
+/* False with `why`. */
+static bool listed(const tt_server *s, const char *target, tt_buf *b, tt_refusal *why)
+{
+    size_t n = tt_model_set_count(s->models);
+    tt_engine_info *info = malloc(n * sizeof *info);
+    tt_listed_model list[TT_MODELS];
+    if (info == NULL) {
+        tt_refuse(why, 503, "memory_full", NULL, "there is no memory for the answer");
+        return false;
+    }
+    for (size_t i = 0; i < n; i++)
+        list[i] = to_list(s, i, &info[i]);
+    bool ok = tt_listed_models_write(target, list, n, b, why);
+    free(info);
+    return ok;
 }
 
 static void refuse_page(tt_conn *c, const tt_refusal *why)
@@ -100,7 +147,8 @@ void tt_page_answer(tt_conn *c)
     tt_refusal why;
     tt_buf b;
     tt_buf_init(&b, MOST_PAGE);
-    if (c->route == TT_ROUTE_MODEL && strcmp(c->model, s->info.model) != 0) {
+    size_t model = c->route == TT_ROUTE_MODEL ? tt_model_set_find(s->models, c->model, NULL) : 0;
+    if (model == TT_MODEL_NONE) {
         tt_answer_refusal(c, 404, "model_not_found", "model", "there is no such model here");
         tt_answer_log(s, c, NULL, NULL, 404, "model_not_found");
         return;
@@ -121,17 +169,19 @@ void tt_page_answer(tt_conn *c)
         status(s, &b);
         break;
     case TT_ROUTE_MODELS:
-    case TT_ROUTE_MODEL:
         if (c->envelope != TT_ENVELOPE_ANTHROPIC) {
-            (c->route == TT_ROUTE_MODELS ? models : model)(s, &b);
-        } else if (!listed(c, &b, &why)) {
+            tt_model_list_all(s->models, &b);
+        } else if (!listed(s, tt_http1_target(&c->http), &b, &why)) {
             refuse_page(c, &why);
             tt_buf_free(&b);
             return;
         }
         break;
     default:
-        break;
+        if (c->envelope != TT_ENVELOPE_ANTHROPIC)
+            tt_model_list_object(s->models, model, &b);
+        else
+            listed_object(s, model, &b);
     }
     if (b.failed == TT_OK)
         tt_answer_text(c, code, type, b.data, b.len);

@@ -37,13 +37,12 @@ tt_status tt_prompt_render(const tt_tokenizer *tok, const tt_engine_render *r,
     return st;
 }
 
-/* What the template makes of a level; NULL when it refuses it. */
-static char *with_effort(const tt_tokenizer *tok, const char *word, size_t *len)
+/* What the template makes of a short conversation; NULL when it refuses it. */
+static char *render_short(const tt_tokenizer *tok, tt_thinking thinking, const char *extra,
+                          size_t *len)
 {
-    char extra[64];
     char *text = NULL;
-    snprintf(extra, sizeof extra, "{\"reasoning_effort\":\"%s\"}", word);
-    tt_chat_options chat = {.thinking = TT_THINKING_ON, .extra_json = extra};
+    tt_chat_options chat = {.thinking = thinking, .extra_json = extra};
     tt_error ignored;
     return tt_chat_render(tok, "[{\"role\":\"user\",\"content\":\"?\"}]", &chat, &text, len,
                           &ignored) == TT_OK
@@ -51,12 +50,25 @@ static char *with_effort(const tt_tokenizer *tok, const char *word, size_t *len)
                : NULL;
 }
 
-void tt_prompt_efforts(const tt_tokenizer *tok, bool efforts[TT_EFFORTS])
+static char *with_effort(const tt_tokenizer *tok, const char *word, size_t *len)
 {
-    size_t n_other = 0, n;
+    char extra[64];
+    snprintf(extra, sizeof extra, "{\"reasoning_effort\":\"%s\"}", word);
+    return render_short(tok, TT_THINKING_ON, extra, len);
+}
+
+void tt_prompt_levels(const tt_tokenizer *tok, bool efforts[TT_EFFORTS], bool *thinks)
+{
+    size_t n_other = 0, n_on = 0, n_off = 0, n;
     memset(efforts, 0, TT_EFFORTS * sizeof efforts[0]);
+    *thinks = false;
     if (!tt_tokenizer_has_template(tok))
         return;
+    char *on = render_short(tok, TT_THINKING_ON, NULL, &n_on);
+    char *off = render_short(tok, TT_THINKING_OFF, NULL, &n_off);
+    *thinks = on != NULL && off != NULL && (n_on != n_off || memcmp(on, off, n_on) != 0);
+    tt_free(on);
+    tt_free(off);
     /* A word that no template knows: what renders as this does is not known either. */
     char *other = with_effort(tok, "another", &n_other);
     for (int i = TT_EFFORT_MINIMAL; i < TT_EFFORTS; i++) {

@@ -12,7 +12,7 @@
 
 TT_MUST_CHECK tt_status tt_prompt_render(const tt_tokenizer *tok, const tt_engine_render *r,
                                          tt_engine_prompt *out, tt_error *err);
-/* Tries each level on a short conversation. */
-void tt_prompt_efforts(const tt_tokenizer *tok, bool efforts[TT_EFFORTS]);
+/* Tries each level on a short conversation, and whether thinking on and off make a difference. */
+void tt_prompt_levels(const tt_tokenizer *tok, bool efforts[TT_EFFORTS], bool *thinks);
 
 #endif

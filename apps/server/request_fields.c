@@ -112,6 +112,13 @@ bool tt_fields_walk(tt_fields *f, const tt_field *shared, const tt_field *table)
     return true;
 }
 
+/* The id, or that with -fast behind it. */
+static bool names(const char *name, const char *id)
+{
+    size_t n = strlen(id);
+    return strncmp(name, id, n) == 0 && (name[n] == '\0' || strcmp(name + n, "-fast") == 0);
+}
+
 bool tt_fields_model(tt_fields *f)
 {
     const json_t *v = tt_fields_get(f->body, "model");
@@ -119,9 +126,10 @@ bool tt_fields_model(tt_fields *f)
         return tt_refuse_missing(f->why, "model");
     if (!json_is_string(v))
         return tt_refuse_value(f->why, "model", "model must be a text");
-    if (strcmp(json_string_value(v), f->info->model) != 0)
+    if (!names(json_string_value(v), f->info->model))
         return tt_refuse(f->why, 404, "model_not_found", "model",
-                         "there is no such model here; the one there is has the id %s",
+                         "there is no such model here; GET /v1/models lists those there are, such "
+                         "as %s",
                          f->info->model);
     return true;
 }

@@ -59,7 +59,7 @@ const json_t *tt_fields_get(const json_t *object, const char *name);
 void tt_fields_adjusted(tt_fields *f, const char *name);
 void tt_fields_ignored(tt_fields *f, const char *name);
 
-/* `model` is there and is ours. */
+/* `model` is there and is that of `info`, which was chosen by it. */
 bool tt_fields_model(tt_fields *f);
 bool tt_fields_bool(tt_fields *f, const char *name, const json_t *v, bool *out);
 

@@ -16,6 +16,7 @@ const char *const tt_route_names[TT_ROUTES + 1] = {"/",
                                                    "/tokenize",
                                                    "/v1/messages",
                                                    "/v1/messages/count_tokens",
+                                                   "/v1/models/unload",
                                                    "other",
                                                    NULL};
 
@@ -38,6 +39,8 @@ tt_route tt_route_find(const char *target, char id[128])
     const char *last = memrchr(target, '/', n);
     size_t before = last != NULL ? (size_t)(last - target) : 0;
     id[0] = '\0';
+    if (decode_path(target, n, path) && strcmp(path, tt_route_names[TT_ROUTE_UNLOAD]) == 0)
+        return TT_ROUTE_UNLOAD;
     if (before + 1 < n && decode_path(target, before, path) &&
         strcmp(path, tt_route_names[TT_ROUTE_MODELS]) == 0)
         return tt_http1_decode(last + 1, n - before - 1, id, 128) ? TT_ROUTE_MODEL : TT_ROUTE_OTHER;

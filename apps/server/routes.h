@@ -22,6 +22,7 @@ typedef enum tt_route {
     TT_ROUTE_COUNT,
     TT_ROUTE_MESSAGES,
     TT_ROUTE_MESSAGES_COUNT,
+    TT_ROUTE_UNLOAD,
     TT_ROUTE_OTHER, /* no such path */
     TT_ROUTES
 } tt_route;

@@ -21,6 +21,7 @@
 #include "server/messages_answer.h"
 #include "server/readiness.h"
 #include "server/server_int.h"
+#include "server/server_options.h"
 
 #define BACKLOG      128
 #define LAST_SECONDS 2    /* what has been answered may still be read, once all work is done */
@@ -116,6 +117,8 @@ static tt_job_kind kind_of(tt_route route)
         return TT_JOB_MESSAGES;
     case TT_ROUTE_MESSAGES_COUNT:
         return TT_JOB_MESSAGES_COUNT;
+    case TT_ROUTE_UNLOAD:
+        return TT_JOB_UNLOAD;
     default:
         return TT_JOB_COUNT;
     }
@@ -180,7 +183,8 @@ static void on_prepared(tt_server *s, tt_job *job, tt_job_news *news)
         free_job(s, job);
     } else if (job->refusal.status != 0) {
         tt_refusal why = job->refusal;
-        refuse_job(s, job, why.status, why.code, why.param, why.message, why.status == 503 ? 1 : 0);
+        refuse_job(s, job, why.status, why.code, why.param, why.message,
+                   strcmp(why.code, "memory_full") == 0 ? 1 : 0);
     } else if (tt_job_counts(job->kind)) {
         tt_answer_json(c, &news->out);
         tt_answer_log(s, NULL, job, NULL, 200, NULL);
@@ -237,6 +241,12 @@ static void count_job(tt_server *s, const tt_job *job, const tt_job_news *news)
     const tt_turn_usage *u = &job->usage;
     double seconds = news->ended_at - news->started_at;
     tt_metrics *m = &s->metrics;
+    if (job->kind == TT_JOB_UNLOAD)
+        return;
+    if (!job->load_failed)
+        m->models[job->model].requests++;
+    m->models[job->model].prompt_tokens += u->prompt;
+    m->models[job->model].generated_tokens += u->generated;
     m->prompt_tokens += u->prompt;
     m->cached_tokens += u->cached;
     m->generated_tokens += u->generated;
@@ -254,11 +264,22 @@ static int end_status(const tt_job *job, const char **code)
             : job->why == TT_WHY_SHUTDOWN ? "shutting_down"
             : job->why == TT_WHY_OVERFLOW ? "stream_overflow"
             : job->why == TT_WHY_LEFT     ? NULL
+            : job->load_failed            ? "model_load_failed"
                                           : "internal_error";
     return job->st == TT_OK              ? 200
            : job->why == TT_WHY_SHUTDOWN ? 503
            : job->why == TT_WHY_LEFT     ? 499
+           : job->why == TT_WHY_OVERFLOW ? 500
+           : job->load_failed            ? 503
                                          : 500;
+}
+
+static void fail_load(tt_conn *c, const tt_job *job)
+{
+    char sentence[TT_SENTENCE], message[TT_SENTENCE + 64];
+    tt_server_options_sentence(&job->err, sentence);
+    snprintf(message, sizeof message, "the model cannot be loaded: %s", sentence);
+    fail_conn(c, 503, "model_load_failed", "model", message);
 }
 
 static void on_finished(tt_server *s, tt_job *job, tt_job_news *news)
@@ -268,7 +289,9 @@ static void on_finished(tt_server *s, tt_job *job, tt_job_news *news)
     int status = end_status(job, &code);
     s->admitted--;
     count_job(s, job, news);
-    if (c != NULL && job->st != TT_OK) {
+    if (c != NULL && job->st != TT_OK && job->load_failed && job->why == TT_WHY_NOT) {
+        fail_load(c, job);
+    } else if (c != NULL && job->st != TT_OK) {
         c->retry_after = status == 503 && !c->streaming ? TT_SHUTDOWN_SECONDS : 0;
         fail_conn(c, status, code, NULL,
                   status == 503 ? "the server is ending" : "the answer could not be computed");
@@ -348,6 +371,7 @@ static void on_last_call(evutil_socket_t fd, short what, void *ctx)
     double begun = tt_now();
     (void)fd;
     (void)what;
+    tt_work_hurry(s->work);
     if (s->preparing == 0 && s->admitted == 0)
         event_base_loopbreak(s->base);
     else
@@ -554,21 +578,21 @@ static void catch_signals(tt_server *s)
     }
 }
 
-tt_status tt_server_create(const tt_server_config *config, const tt_server_engine *engine,
-                           tt_server **out, tt_error *err)
+tt_status tt_server_create(const tt_server_config *config, tt_model_set *models, tt_server **out,
+                           tt_error *err)
 {
     tt_server *s = calloc(1, sizeof *s);
     if (s == NULL)
         return tt_fail(err, TT_ERR_NOMEM, "out of memory for the server");
     s->config = *config;
     s->bounds = config->bounds;
-    s->engine = engine;
+    s->models = models;
+    s->context = tt_model_set_context(models);
     s->memory.most = s->bounds.request_memory;
     s->begun = tt_now();
     s->wake_fd = -1;
     s->most_connections = connections_bound(s);
     tt_metrics_init(&s->metrics);
-    engine->ops->describe(engine->self, &s->info);
     tt_tree_memory_install();
     tt_status st = make_base(s, err);
     if (st == TT_OK)
@@ -576,7 +600,7 @@ tt_status tt_server_create(const tt_server_config *config, const tt_server_engin
     if (st == TT_OK && config->unix_socket != NULL)
         st = listen_local(s, err);
     if (st == TT_OK)
-        st = tt_work_create(engine, &s->memory, wake, s, &s->work, err);
+        st = tt_work_create(models, &s->memory, wake, s, &s->work, err);
     if (st != TT_OK) {
         tt_server_close(&s);
         return st;
@@ -594,8 +618,11 @@ uint16_t tt_server_port(const tt_server *s)
 
 tt_status tt_server_run(tt_server *s, int *sig, tt_error *err)
 {
-    tt_log_say(&s->config.log, "%s listens on 127.0.0.1:%u%s%s", s->info.model, s->port,
-               s->config.unix_socket != NULL ? " and " : "",
+    char several[32];
+    snprintf(several, sizeof several, "a folder of %zu models", tt_model_set_count(s->models));
+    tt_log_say(&s->config.log, "%s listens on 127.0.0.1:%u%s%s",
+               tt_model_set_count(s->models) > 1 ? several : tt_model_set_name(s->models, 0),
+               s->port, s->config.unix_socket != NULL ? " and " : "",
                s->config.unix_socket != NULL ? s->config.unix_socket : "");
     tt_readiness_send(s->config.notify_socket, "READY=1\n");
     /* One that came before the loop could see it. */

@@ -10,7 +10,7 @@
 #ifndef TT_SERVER_SERVER_H
 #define TT_SERVER_SERVER_H
 
-#include "server/engine.h"
+#include "server/model_set.h"
 #include "server/server_log.h"
 
 /* Deadlines and bounds that tests shorten; tt_server_bounds_default takes server_limits.h. */
@@ -37,9 +37,8 @@ typedef struct tt_server_config {
 typedef struct tt_server tt_server;
 
 /* Listens. What `config` points to must outlive the server. */
-TT_MUST_CHECK tt_status tt_server_create(const tt_server_config *config,
-                                         const tt_server_engine *engine, tt_server **out,
-                                         tt_error *err);
+TT_MUST_CHECK tt_status tt_server_create(const tt_server_config *config, tt_model_set *models,
+                                         tt_server **out, tt_error *err);
 uint16_t tt_server_port(const tt_server *s);
 /* Until the end; the signal that brought it, or 0. */
 TT_MUST_CHECK tt_status tt_server_run(tt_server *s, int *signal, tt_error *err);

@@ -61,8 +61,8 @@ typedef struct tt_conn {
 struct tt_server {
     tt_server_config config;
     tt_server_bounds bounds;
-    const tt_server_engine *engine;
-    tt_engine_info info;
+    tt_model_set *models;
+    uint32_t context; /* the largest of all models */
     tt_request_memory memory;
     tt_work *work;
     struct event_base *base;

@@ -46,6 +46,12 @@ static inline uint64_t tt_body_limit(uint32_t context)
 #define TT_SEND_BUFFER       (128 * TT_KIB) /* asked of the kernel, which would take megabytes */
 #define TT_LOOP_MILLISECONDS 20             /* of one callback */
 
+/* ---- models ---- */
+
+#define TT_MODELS             64u /* of --models-dir */
+#define TT_IDLE_UNLOAD_MOST   604800u
+#define TT_TOKENIZERS_BESIDES 2u /* open beside the loaded model's: rendering, and a switch */
+
 /* ---- the queue and the end ---- */
 
 #define TT_QUEUE            16u

@@ -105,6 +105,7 @@ void tt_log_answer(const tt_server_log *log, const tt_log_request *r)
     word(log, &b, "path", r->path);
     number(log, &b, "status", r->status);
     word(log, &b, "code", r->code);
+    word(log, &b, "model", r->model);
     number(log, &b, "wait_s", rounded(r->wait_seconds));
     number(log, &b, "run_s", rounded(r->run_seconds));
     if (r->computed) {

@@ -20,7 +20,8 @@ typedef struct tt_log_request {
     int status;
     const char *code; /* NULL: none */
     double wait_seconds, run_seconds;
-    bool computed; /* the numbers below mean something */
+    const char *model; /* NULL: none */
+    bool computed;     /* the numbers below mean something */
     size_t prompt, cached, generated, thought;
     uint32_t bad_calls;
     const char *adjusted, *ignored, *repaired; /* "" when there was none */

@@ -1,4 +1,4 @@
-/* TinyTitanServer: one model for the programs of this machine. This file chooses what runs and how
+/* TinyTitanServer: models for the programs of this machine. This file chooses what runs and how
  * it ends. */
 #include <errno.h>
 #include <fcntl.h>
@@ -11,32 +11,21 @@
 #include "base/disks_path.h"
 #include "base/heat_path.h"
 #include "base/stop.h"
-#include "server/engine_library.h"
 #include "server/http_policy.h"
+#include "server/models_dir.h"
 #include "server/server.h"
-#include "server/server_options.h"
-#include "server/server_plan.h"
 
 enum { EXIT_DONE = 0, EXIT_FAILED = 1, EXIT_USAGE = 2 };
 
 static int fail(const tt_error *err)
 {
-    static const tt_arg_name names[] = {{"max_context", "--max-context"},
-                                        {"ram_budget", "--ram-budget"},
-                                        {"expert_slots", "--expert-cache-slots"},
-                                        {"prefill_chunk", "--prefill-chunk"},
-                                        {"kv_bits", "--kv-bits"},
-                                        {"cpu_level", "--cpu-level"},
-                                        {"expert_mirror", "--expert-mirror"},
-                                        {"yarn_factor", "--rope-scaling"},
-                                        {NULL, NULL}};
-    tt_error e = *err;
-    if (e.status == TT_ERR_ABORTED && tt_stop_signal() != 0) {
+    char sentence[TT_SENTENCE];
+    if (err->status == TT_ERR_ABORTED && tt_stop_signal() != 0) {
         fprintf(stderr, "TinyTitanServer: ended by %s\n", tt_stop_name(tt_stop_signal()));
         return tt_stop_code(tt_stop_signal());
     }
-    tt_args_translate(names, &e);
-    fprintf(stderr, "TinyTitanServer: %s%s%s\n", e.file, e.file[0] != '\0' ? ": " : "", e.message);
+    tt_server_options_sentence(err, sentence);
+    fprintf(stderr, "TinyTitanServer: %s\n", sentence);
     return EXIT_FAILED;
 }
 
@@ -70,25 +59,87 @@ static int print_version(void)
     return rc;
 }
 
-static int run_plan(const tt_server_options *o, tt_model_options *load)
+/* ---- without serving ---- */
+
+/* The install of --plan, and what the server takes beside it. */
+static tt_status planned(const tt_server_options *o, const tt_models_places *places,
+                         char install[TT_MAX_PATH], tt_server_memory *memory, tt_error *err)
 {
+    static const tt_server_log quiet = {.fd = -1};
+    tt_models *models = NULL;
+    size_t i = 0;
+    snprintf(install, TT_MAX_PATH, "%s", o->model);
+    *memory = tt_server_memory_of(o->queue_limit, 0);
+    if (o->models_dir == NULL)
+        return TT_OK;
+    TT_TRY(tt_models_open(o, places, &quiet, &models, err));
+    tt_status st = tt_models_first(models, &i, err);
+    if (st == TT_OK) {
+        snprintf(install, TT_MAX_PATH, "%s", tt_models_install(models, i));
+        *memory = *tt_models_memory(models);
+    }
+    tt_models_close(&models);
+    return st;
+}
+
+static int run_plan(const tt_server_options *o, const tt_models_places *places)
+{
+    char install[TT_MAX_PATH], heat[TT_MAX_PATH];
     tt_error err = {.offset = -1};
+    tt_model_options load = o->load;
+    tt_server_memory memory;
     tt_plan plan = {0};
     tt_buf b;
-    tt_status st = tt_server_plan(o, load, &plan, &err);
+    if (planned(o, places, install, &memory, &err) != TT_OK)
+        return fail(&err);
+    load.probe_file = places->probe;
+    if (load.heat_profile == NULL && load.warm_seconds != 0.0f &&
+        tt_heat_path(install, places->xdg_cache_home, places->home, heat))
+        load.heat_profile = heat;
+    tt_status st = tt_server_plan(install, memory.total, &load, &plan, &err);
     if (st != TT_OK && (st != TT_ERR_BUDGET || plan.budget == 0))
         return fail(&err);
     tt_buf_init(&b, 1 << 20);
-    tt_server_plan_write(o, &plan, &b);
+    tt_server_plan_write(o, &memory, &plan, &b);
     int rc = print(&b);
     tt_buf_free(&b);
     return st != TT_OK ? fail(&err) : rc;
 }
 
+static int run_catalog(const tt_server_options *o, const tt_models_places *places)
+{
+    static const tt_server_log quiet = {.fd = -1};
+    tt_error err = {.offset = -1};
+    tt_models *models = NULL;
+    tt_buf b;
+    if (tt_models_open(o, places, &quiet, &models, &err) != TT_OK)
+        return fail(&err);
+    tt_buf_init(&b, 1 << 20);
+    tt_models_catalog(models, isatty(STDOUT_FILENO) != 0, &b);
+    int rc = print(&b);
+    tt_buf_free(&b);
+    tt_models_close(&models);
+    return rc;
+}
+
 /* ---- serving ---- */
 
-static tt_status serve(const tt_server_options *o, const tt_server_engine *engine, const char *key,
-                       int *sig, tt_error *err)
+static bool not_stopped(void *ctx)
+{
+    (void)ctx;
+    return tt_stop_signal() == 0;
+}
+
+static tt_status load_first(tt_models *models, tt_error *err)
+{
+    size_t i = TT_MODEL_NONE;
+    TT_TRY(tt_models_first(models, &i, err));
+    return i == TT_MODEL_NONE ? TT_OK
+                              : tt_model_set_use(tt_models_set(models), i, not_stopped, NULL, err);
+}
+
+static tt_status serve(const tt_server_options *o, tt_model_set *models, const char *key,
+                       const tt_server_log *log, int *sig, tt_error *err)
 {
     tt_server *server = NULL;
     tt_server_config config = {.port = (uint16_t)o->port,
@@ -99,30 +150,34 @@ static tt_status serve(const tt_server_options *o, const tt_server_engine *engin
                                .queue_limit = o->queue_limit,
                                .signals = true,
                                .notify_socket = getenv("NOTIFY_SOCKET"),
-                               .log = {.fd = STDERR_FILENO, .json = o->log_json}};
+                               .log = *log};
     tt_server_bounds_default(&config.bounds);
-    TT_TRY(tt_server_create(&config, engine, &server, err));
+    TT_TRY(tt_server_create(&config, models, &server, err));
     tt_status st = tt_server_run(server, sig, err);
     tt_server_close(&server);
     return st;
 }
 
-static int run(const tt_server_options *o, tt_model_options *load)
+static int run(const tt_server_options *o, const tt_models_places *places)
 {
     tt_error err = {.offset = -1};
     char key[TT_API_KEY_MAX + 1];
-    tt_library_engine *engine = NULL;
-    tt_plan plan;
+    tt_server_log log = {.fd = STDERR_FILENO, .json = o->log_json};
+    /* With one model that it begins and ends with nothing is to be told. */
+    tt_server_log loads = {.fd = o->models_dir != NULL ? log.fd : -1, .json = log.json};
+    tt_models *models = NULL;
     int sig = 0;
-    if (o->key_file != NULL && tt_api_key_load(o->key_file, key, &err) != TT_OK)
+    if ((o->key_file != NULL && tt_api_key_load(o->key_file, key, &err) != TT_OK) ||
+        tt_models_open(o, places, &loads, &models, &err) != TT_OK)
         return fail(&err);
-    if (tt_server_plan(o, load, &plan, &err) != TT_OK ||
-        tt_library_engine_open(o->model, load, o->model_id, tt_stop_progress, NULL, &engine,
-                               &err) != TT_OK)
-        return fail(&err);
-    tt_server_engine seam = tt_library_engine_seam(engine);
-    tt_status st = serve(o, &seam, o->key_file != NULL ? key : NULL, &sig, &err);
-    tt_library_engine_close(&engine);
+    if (o->models_dir != NULL)
+        tt_models_tell(models);
+    tt_status st = load_first(models, &err);
+    loads.fd = log.fd;
+    if (st == TT_OK)
+        st = serve(o, tt_models_set(models), o->key_file != NULL ? key : NULL, &log, &sig, &err);
+    loads.fd = -1;
+    tt_models_close(&models);
     if (st != TT_OK)
         return fail(&err);
     return sig != 0 ? tt_stop_code(sig) : EXIT_DONE;
@@ -141,7 +196,7 @@ int main(int argc, char **argv)
 {
     tt_error err = {.offset = -1};
     tt_server_options o;
-    char disks[TT_MAX_PATH], heat[TT_MAX_PATH];
+    char disks[TT_MAX_PATH];
     if (!hold_standard_streams())
         return EXIT_FAILED;
     if (tt_server_options_parse(&o, argc - 1, argv + 1, &err) != TT_OK) {
@@ -153,11 +208,10 @@ int main(int argc, char **argv)
     if (o.version)
         return print_version();
     tt_stop_catch();
-    tt_model_options load = o.load;
-    if (tt_disks_path(getenv("XDG_CACHE_HOME"), getenv("HOME"), disks))
-        load.probe_file = disks;
-    if (load.heat_profile == NULL && load.warm_seconds != 0.0f &&
-        tt_heat_path(o.model, getenv("XDG_CACHE_HOME"), getenv("HOME"), heat))
-        load.heat_profile = heat;
-    return o.plan ? run_plan(&o, &load) : run(&o, &load);
+    tt_models_places places = {.xdg_cache_home = getenv("XDG_CACHE_HOME"), .home = getenv("HOME")};
+    if (tt_disks_path(places.xdg_cache_home, places.home, disks))
+        places.probe = disks;
+    if (o.catalog)
+        return run_catalog(&o, &places);
+    return o.plan ? run_plan(&o, &places) : run(&o, &places);
 }

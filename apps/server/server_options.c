@@ -1,5 +1,6 @@
 #include "server/server_options.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "base/model_args.h"
@@ -21,7 +22,13 @@ static size_t add_server_rows(tt_arg *table, tt_server_options *o, words *w)
     const tt_arg rows[] = {
         TT_OPT_HEADING("What to serve, and to whom"),
         TT_OPT_STRING("model", &o->model, "DIR",
-                      "the .gturbo install, made by TinyTitanRepack; always needed"),
+                      "the .gturbo install, made by TinyTitanRepack; with --models-dir the id of "
+                      "the one that is loaded at the start"),
+        TT_OPT_STRING("models-dir", &o->models_dir, "DIR",
+                      "serve every .gturbo in this folder, one at a time in memory, loaded when a "
+                      "request names it"),
+        TT_OPT_U32("idle-unload", &o->idle_unload, "SECONDS", 1, TT_IDLE_UNLOAD_MOST,
+                   "give a model's memory back when nothing was asked for so long (default never)"),
         TT_OPT_STRING("model-id", &o->model_id, "ID",
                       "the name that requests give (default: the install's, and the width of its "
                       "weights)"),
@@ -45,6 +52,9 @@ static void fill_table(tt_arg table[MAX_ROWS], tt_server_options *o, words *w)
 {
     const tt_arg last[] = {
         TT_OPT_HEADING("Reports"),
+        TT_OPT_FLAG("catalog", &o->catalog,
+                    "print the models, what they can do and whether they can be loaded: JSON, or a "
+                    "table on a terminal"),
         TT_OPT_FLAG("plan", &o->plan,
                     "print what would run, the memory it takes and every limit; load nothing"),
         TT_OPT_STOP("version", &o->version, "print the version"),
@@ -71,6 +81,18 @@ static tt_status check(const tt_server_options *o, tt_error *err)
                            "--allow-origin is \"%s\", must be scheme://host or "
                            "scheme://host:port",
                            o->origins.items[i]);
+    if (o->models_dir != NULL && o->model_id != NULL)
+        return tt_fail(err, TT_ERR_INVALID,
+                       "--model-id names one model, --models-dir has several: leave one of them");
+    if (o->models_dir != NULL && (o->load.heat_profile != NULL || o->load.expert_mirror != NULL))
+        return tt_fail(err, TT_ERR_INVALID,
+                       "--%s is of one model, --models-dir has several: leave one of them",
+                       o->load.heat_profile != NULL ? "heat-profile" : "expert-mirror");
+    if (o->models_dir != NULL && o->plan && o->model == NULL)
+        return tt_fail(err, TT_ERR_INVALID,
+                       "--plan is for one model: name it with --model, or use --catalog");
+    if (o->plan && o->catalog)
+        return tt_fail(err, TT_ERR_INVALID, "--plan and --catalog exclude each other");
     if (o->model_id == NULL)
         return TT_OK;
     size_t n = strlen(o->model_id);
@@ -92,15 +114,33 @@ tt_status tt_server_options_parse(tt_server_options *out, int argc, char *const 
     fill_table(table, &o, &w);
     TT_TRY(tt_args_parse(table, argc, argv, err));
     if (!o.help && !o.version) {
-        if (o.model == NULL)
+        if (o.model == NULL && o.models_dir == NULL)
             return tt_fail(err, TT_ERR_INVALID,
-                           "--model DIR is required; --help lists the options");
+                           "--model DIR is required, or --models-dir DIR; --help lists the "
+                           "options");
         o.log_json = w.log == 1;
         TT_TRY(tt_model_args_apply(&o.load, &w.model, err));
         TT_TRY(check(&o, err));
     }
     *out = o;
     return TT_OK;
+}
+
+void tt_server_options_sentence(const tt_error *err, char out[TT_SENTENCE])
+{
+    static const tt_arg_name names[] = {{"max_context", "--max-context"},
+                                        {"ram_budget", "--ram-budget"},
+                                        {"expert_slots", "--expert-cache-slots"},
+                                        {"prefill_chunk", "--prefill-chunk"},
+                                        {"kv_bits", "--kv-bits"},
+                                        {"cpu_level", "--cpu-level"},
+                                        {"expert_mirror", "--expert-mirror"},
+                                        {"yarn_factor", "--rope-scaling"},
+                                        {NULL, NULL}};
+    tt_error e = *err;
+    tt_args_translate(names, &e);
+    bool named = e.file[0] == '\0' || strstr(e.message, e.file) != NULL;
+    snprintf(out, TT_SENTENCE, "%s%s%s", named ? "" : e.file, named ? "" : ": ", e.message);
 }
 
 void tt_server_options_help(tt_buf *out)
@@ -110,9 +150,11 @@ void tt_server_options_help(tt_buf *out)
     words w;
     set_defaults(&o, &w);
     fill_table(table, &o, &w);
-    tt_buf_puts(out, "TinyTitanServer: one model for the programs of this machine, over HTTP.\n\n"
+    tt_buf_puts(out, "TinyTitanServer: models for the programs of this machine, over HTTP.\n\n"
                      "  TinyTitanServer --model DIR [options]\n"
-                     "  TinyTitanServer --model DIR --plan [options]\n\n");
+                     "  TinyTitanServer --models-dir DIR [--model ID] [options]\n"
+                     "  TinyTitanServer --model DIR --plan [options]\n"
+                     "  TinyTitanServer --models-dir DIR --catalog [options]\n\n");
     tt_args_help(table, out);
     tt_buf_puts(
         out, "\nIt listens on 127.0.0.1 alone and speaks OpenAI's Chat Completions; docs/http.md\n"

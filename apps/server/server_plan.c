@@ -5,37 +5,37 @@
 
 #define CONNECTION_BYTES (12 * TT_KIB) /* head that is kept, buffers, events */
 
-tt_server_memory tt_server_memory_of(uint32_t queue_limit)
+tt_server_memory tt_server_memory_of(uint32_t queue_limit, uint64_t tokenizer)
 {
     tt_server_memory m = {.requests = TT_REQUEST_MEMORY,
                           .connections = TT_CONNECTIONS * CONNECTION_BYTES,
                           .streams = 2 * TT_OUTBOX + queue_limit * (16 * TT_KIB),
-                          .rendering = TT_TEMPLATE_MEMORY + TT_TEMPLATE_OUTPUT};
-    m.total = m.requests + m.connections + m.streams + m.rendering;
+                          .rendering = TT_TEMPLATE_MEMORY + TT_TEMPLATE_OUTPUT,
+                          .tokenizers = TT_TOKENIZERS_BESIDES * tokenizer};
+    m.total = m.requests + m.connections + m.streams + m.rendering + m.tokenizers;
     return m;
 }
 
-tt_status tt_server_plan(const tt_server_options *o, tt_model_options *load, tt_plan *plan,
-                         tt_error *err)
+tt_status tt_server_plan(const char *install, uint64_t reserved, tt_model_options *load,
+                         tt_plan *plan, tt_error *err)
 {
-    tt_server_memory m = tt_server_memory_of(o->queue_limit);
     uint64_t budget = load->ram_budget;
-    if (!tt_dir_exists(o->model) && !tt_file_exists(o->model))
-        return tt_fail_at(err, TT_ERR_NOT_FOUND, o->model, -1,
+    if (!tt_dir_exists(install) && !tt_file_exists(install))
+        return tt_fail_at(err, TT_ERR_NOT_FOUND, install, -1,
                           "no such directory; TinyTitanRepack makes an install from a checkpoint");
     if (budget == 0) { /* what the machine has to spare */
-        tt_status st = tt_model_plan(o->model, load, plan, err);
+        tt_status st = tt_model_plan(install, load, plan, err);
         if (st != TT_OK)
             return st;
         budget = plan->budget;
     }
-    if (budget <= m.total)
+    if (budget <= reserved)
         return tt_fail(err, TT_ERR_BUDGET,
                        "the budget has %.1f MiB, the server alone needs %.1f MiB: raise "
                        "--ram-budget",
-                       (double)budget / (double)TT_MIB, (double)m.total / (double)TT_MIB);
-    load->ram_budget = budget - m.total;
-    return tt_model_plan(o->model, load, plan, err);
+                       (double)budget / (double)TT_MIB, (double)reserved / (double)TT_MIB);
+    load->ram_budget = budget - reserved;
+    return tt_model_plan(install, load, plan, err);
 }
 
 static void row(tt_buf *b, const char *what, uint64_t bytes, const char *note)
@@ -44,9 +44,9 @@ static void row(tt_buf *b, const char *what, uint64_t bytes, const char *note)
                   note[0] != '\0' ? "   " : "", note);
 }
 
-static void write_memory(const tt_server_options *o, const tt_plan *p, tt_buf *b)
+static void write_memory(const tt_server_options *o, const tt_server_memory *m, const tt_plan *p,
+                         tt_buf *b)
 {
-    tt_server_memory m = tt_server_memory_of(o->queue_limit);
     tt_buf_puts(b, "memory\n");
     row(b, "weights", p->weights, "resident tensors");
     if (p->experts_per_layer > 0)
@@ -55,12 +55,14 @@ static void write_memory(const tt_server_options *o, const tt_plan *p, tt_buf *b
     row(b, "state", p->state, "recurrent, convolution, checkpoint");
     row(b, "scratch", p->scratch, "one prefill chunk, logits");
     row(b, "program", p->fixed, "its files, tables, tokenizer, stacks; the kernel's tables");
-    row(b, "requests", m.requests, "bodies and JSON trees");
-    row(b, "connections", m.connections, "");
-    row(b, "streams", m.streams, "what clients have not read yet");
-    row(b, "rendering", m.rendering, "one chat template");
-    row(b, "total", p->total + m.total, "");
-    row(b, "budget", p->budget + m.total,
+    row(b, "requests", m->requests, "bodies and JSON trees");
+    row(b, "connections", m->connections, "");
+    row(b, "streams", m->streams, "what clients have not read yet");
+    row(b, "rendering", m->rendering, "one chat template");
+    if (m->tokenizers > 0)
+        row(b, "tokenizers", m->tokenizers, "of models that are not loaded");
+    row(b, "total", p->total + m->total, "");
+    row(b, "budget", p->budget + m->total,
         o->load.ram_budget > 0 ? "given by --ram-budget" : "what the machine has to spare");
 }
 
@@ -89,7 +91,8 @@ static void write_limits(const tt_server_options *o, const tt_plan *p, tt_buf *b
                   (unsigned long long)(TT_TOOL_CALL / TT_KIB));
 }
 
-void tt_server_plan_write(const tt_server_options *o, const tt_plan *p, tt_buf *b)
+void tt_server_plan_write(const tt_server_options *o, const tt_server_memory *m, const tt_plan *p,
+                          tt_buf *b)
 {
     tt_buf_printf(b, "model      %s (%s, %u layers)\n", p->model_id, p->family, p->n_layers);
     tt_buf_printf(b, "compute    backend %s, level %s, %u threads\n", p->backend, p->cpu_level,
@@ -102,6 +105,6 @@ void tt_server_plan_write(const tt_server_options *o, const tt_plan *p, tt_buf *
     tt_buf_printf(b, "listens    127.0.0.1:%u%s%s\n", o->port,
                   o->unix_socket != NULL ? " and " : "",
                   o->unix_socket != NULL ? o->unix_socket : "");
-    write_memory(o, p, b);
+    write_memory(o, m, p, b);
     write_limits(o, p, b);
 }

@@ -11,14 +11,16 @@
 #include "server/server_options.h"
 
 typedef struct tt_server_memory {
-    uint64_t requests, connections, streams, rendering, total;
+    uint64_t requests, connections, streams, rendering, tokenizers, total;
 } tt_server_memory;
 
-tt_server_memory tt_server_memory_of(uint32_t queue_limit);
-/* Plans the model in what the server leaves of the budget, and puts that into `load`. As
+/* `tokenizer`: the largest of several models, 0 where there is one model. */
+tt_server_memory tt_server_memory_of(uint32_t queue_limit, uint64_t tokenizer);
+/* Plans the model in what `reserved` bytes leave of the budget, and puts that into `load`. As
  * tt_model_plan. */
-TT_MUST_CHECK tt_status tt_server_plan(const tt_server_options *o, tt_model_options *load,
-                                       tt_plan *plan, tt_error *err);
-void tt_server_plan_write(const tt_server_options *o, const tt_plan *plan, tt_buf *out);
+TT_MUST_CHECK tt_status tt_server_plan(const char *install, uint64_t reserved,
+                                       tt_model_options *load, tt_plan *plan, tt_error *err);
+void tt_server_plan_write(const tt_server_options *o, const tt_server_memory *m,
+                          const tt_plan *plan, tt_buf *out);
 
 #endif

@@ -23,9 +23,9 @@ typedef struct queue {
 } queue;
 
 struct tt_work {
-    const tt_server_engine *engine;
-    tt_engine_info info;
+    tt_model_set *models;
     tt_request_memory *memory;
+    atomic_bool hurry;
     void (*wake)(void *ctx);
     void *wake_ctx;
     pthread_mutex_t lock;
@@ -50,6 +50,7 @@ tt_job *tt_job_new(tt_job_kind kind)
     if (job == NULL)
         return NULL;
     job->kind = kind;
+    job->model = TT_MODEL_NONE;
     job->err.offset = -1;
     tt_buf_init(&job->body, TT_BODY_MOST);
     tt_buf_init(&job->out, MOST_OUT);
@@ -151,7 +152,31 @@ static bool parse(tt_work *w, tt_job *job, json_t **body, uint64_t *held)
     return job->refusal.status == 0;
 }
 
-static bool count_text(tt_work *w, tt_fields *f)
+/* What the body's model is, for as long as the request is prepared. */
+typedef struct chosen {
+    tt_server_engine engine;
+    tt_engine_info info;
+} chosen;
+
+/* False with a refusal. A name that is not ours is refused by what reads the fields. */
+static bool choose(tt_work *w, tt_job *job, const json_t *body, chosen *c)
+{
+    const char *name = json_string_value(json_object_get(body, "model"));
+    bool fast = false;
+    size_t i = name != NULL ? tt_model_set_find(w->models, name, &fast) : TT_MODEL_NONE;
+    job->model = i;
+    c->engine = tt_model_set_engine(w->models, i != TT_MODEL_NONE ? i : 0, fast);
+    c->engine.ops->describe(c->engine.self, &c->info);
+    if (i == TT_MODEL_NONE || c->info.max_context > 0)
+        return true;
+    /* Somebody may have mended it. */
+    (void)!c->engine.ops->look(c->engine.self, NULL);
+    c->engine.ops->describe(c->engine.self, &c->info);
+    return c->info.max_context > 0 || tt_refuse(&job->refusal, 503, "model_not_loadable", "model",
+                                                "the model cannot be loaded: %s", c->info.reason);
+}
+
+static bool count_text(const tt_server_engine *engine, tt_fields *f)
 {
     tt_error err = {.offset = -1};
     const json_t *content = tt_fields_get(f->body, "content");
@@ -165,22 +190,22 @@ static bool count_text(tt_work *w, tt_fields *f)
         return false;
     r.text = json_string_value(content);
     r.len = json_string_length(content);
-    tt_status st = w->engine->ops->render(w->engine->self, &r, &f->out->turn.prompt, &err);
+    tt_status st = engine->ops->render(engine->self, &r, &f->out->turn.prompt, &err);
     return st == TT_OK || tt_fields_render_failed(f, st, &err, "content");
 }
 
-static void write_count(tt_work *w, tt_job *job)
+static void write_count(tt_job *job, uint32_t max_context)
 {
     const tt_engine_prompt *p = &job->request.turn.prompt;
     tt_buf_puts(&job->out, "{\"tokens\":[");
     for (size_t i = 0; i < p->n; i++)
         tt_buf_printf(&job->out, "%s%u", i > 0 ? "," : "", p->ids[i]);
-    tt_buf_printf(&job->out, "],\"count\":%zu,\"max_context\":%u}", p->n, w->info.max_context);
+    tt_buf_printf(&job->out, "],\"count\":%zu,\"max_context\":%u}", p->n, max_context);
     if (job->out.failed != TT_OK)
         tt_refuse(&job->refusal, 503, "memory_full", NULL, "there is no memory for the answer");
 }
 
-static bool count(tt_work *w, tt_job *job, tt_fields *f)
+static bool count(const tt_server_engine *engine, tt_job *job, tt_fields *f)
 {
     bool text = tt_fields_get(f->body, "content") != NULL;
     bool messages = tt_fields_get(f->body, "messages") != NULL;
@@ -188,40 +213,67 @@ static bool count(tt_work *w, tt_job *job, tt_fields *f)
         return tt_refuse_value(f->why, "content", "content and messages exclude each other");
     if (!text && !messages)
         return tt_refuse_missing(f->why, "content");
-    if (!(text ? count_text(w, f) : tt_chat_request_count(f, w->engine)))
+    if (!(text ? count_text(engine, f) : tt_chat_request_count(f, engine)))
         return false;
-    write_count(w, job);
+    write_count(job, f->info->max_context);
     return job->refusal.status == 0;
 }
 
-static void count_messages(tt_work *w, tt_job *job, tt_fields *f)
+static void count_messages(const tt_server_engine *engine, tt_job *job, tt_fields *f)
 {
-    if (tt_messages_request_count(f, w->engine))
+    if (tt_messages_request_count(f, engine))
         tt_buf_printf(&job->out, "{\"input_tokens\":%zu}", job->request.turn.prompt.n);
     if (job->out.failed != TT_OK)
         tt_refuse(&job->refusal, 503, "memory_full", NULL, "there is no memory for the answer");
+}
+
+static void read_request(tt_work *w, tt_job *job, const json_t *body)
+{
+    tt_fields f;
+    chosen c;
+    if (!choose(w, job, body, &c))
+        return;
+    tt_fields_init(&f, body, &c.info, &job->request, &job->refusal);
+    if (job->kind == TT_JOB_CHAT)
+        tt_chat_request_read(&f, &c.engine);
+    else if (job->kind == TT_JOB_TEXT)
+        tt_text_request_read(&f, &c.engine);
+    else if (job->kind == TT_JOB_MESSAGES)
+        tt_messages_request_read(&f, &c.engine);
+    else if (job->kind == TT_JOB_MESSAGES_COUNT)
+        count_messages(&c.engine, job, &f);
+    else
+        count(&c.engine, job, &f);
+    job->adjusted = f.adjusted;
+    job->ignored = f.ignored;
+    job->repaired = f.repaired;
+}
+
+static void read_unload(tt_work *w, tt_job *job, const json_t *body)
+{
+    const json_t *model = tt_fields_get(body, "model");
+    const char *name = json_string_value(model);
+    if (model == NULL)
+        return;
+    job->model = name != NULL ? tt_model_set_find(w->models, name, NULL) : TT_MODEL_NONE;
+    if (name == NULL)
+        tt_refuse_value(&job->refusal, "model", "model must be a text");
+    else if (job->model == TT_MODEL_NONE)
+        tt_refuse(&job->refusal, 404, "model_not_found", "model",
+                  "there is no such model here; GET /v1/models lists those there are");
 }
 
 static void prepare(tt_work *w, tt_job *job)
 {
     json_t *body = NULL;
     uint64_t held = 0;
-    tt_fields f;
+    if (job->kind == TT_JOB_UNLOAD && job->body.len == 0)
+        return;
     if (parse(w, job, &body, &held)) {
-        tt_fields_init(&f, body, &w->info, &job->request, &job->refusal);
-        if (job->kind == TT_JOB_CHAT)
-            tt_chat_request_read(&f, w->engine);
-        else if (job->kind == TT_JOB_TEXT)
-            tt_text_request_read(&f, w->engine);
-        else if (job->kind == TT_JOB_MESSAGES)
-            tt_messages_request_read(&f, w->engine);
-        else if (job->kind == TT_JOB_MESSAGES_COUNT)
-            count_messages(w, job, &f);
+        if (job->kind == TT_JOB_UNLOAD)
+            read_unload(w, job, body);
         else
-            count(w, job, &f);
-        job->adjusted = f.adjusted;
-        job->ignored = f.ignored;
-        job->repaired = f.repaired;
+            read_request(w, job, body);
     }
     json_decref(body);
     tt_request_memory_give(w->memory, held);
@@ -265,7 +317,7 @@ static void look(run *u, bool now)
     if (!now && t - u->looked < STATS_SECONDS)
         return;
     u->looked = t;
-    u->w->engine->ops->stats(u->w->engine->self, &stats);
+    tt_model_set_stats(u->w->models, &stats);
     pthread_mutex_lock(&u->w->lock);
     u->w->stats = stats;
     pthread_mutex_unlock(&u->w->lock);
@@ -310,12 +362,12 @@ static void answer(run *u)
 {
     tt_job *job = u->job;
     tt_answer_writer writer;
-    tt_answer_writer_init(&writer, &job->request, u->w->info.model, job->created, job->chunked,
-                          &u->piece, hand_over, u);
+    tt_server_engine engine = tt_model_set_engine(u->w->models, job->model, false);
+    tt_answer_writer_init(&writer, &job->request, tt_model_set_name(u->w->models, job->model),
+                          job->created, job->chunked, &u->piece, hand_over, u);
     tt_turn_sink sink = tt_answer_writer_sink(&writer);
     sink.prefill = on_prefill;
-    job->st =
-        tt_turn_run(u->w->engine, &job->request.turn, &sink, &job->cancel, &job->usage, &job->err);
+    job->st = tt_turn_run(&engine, &job->request.turn, &sink, &job->cancel, &job->usage, &job->err);
     if (job->st == TT_OK)
         tt_answer_writer_end(&writer, &job->usage);
     tt_answer_writer_free(&writer);
@@ -325,15 +377,34 @@ static void answer_messages(run *u)
 {
     tt_job *job = u->job;
     tt_messages_writer writer;
-    tt_messages_writer_init(&writer, &job->request, u->w->info.model, job->chunked, &u->piece,
-                            hand_over, u);
+    tt_server_engine engine = tt_model_set_engine(u->w->models, job->model, false);
+    tt_messages_writer_init(&writer, &job->request, tt_model_set_name(u->w->models, job->model),
+                            job->chunked, &u->piece, hand_over, u);
     tt_turn_sink sink = tt_messages_writer_sink(&writer);
     sink.prefill = on_messages_prefill;
-    job->st =
-        tt_turn_run(u->w->engine, &job->request.turn, &sink, &job->cancel, &job->usage, &job->err);
+    job->st = tt_turn_run(&engine, &job->request.turn, &sink, &job->cancel, &job->usage, &job->err);
     if (job->st == TT_OK)
         tt_messages_writer_end(&writer, &job->usage);
     tt_messages_writer_free(&writer);
+}
+
+/* A load goes on when the client that asked for it has left: it will come again. */
+static bool not_hurried(void *ctx)
+{
+    tt_work *w = ctx;
+    return !atomic_load_explicit(&w->hurry, memory_order_relaxed);
+}
+
+static void unload(tt_work *w, tt_job *job, tt_buf *out)
+{
+    size_t i = tt_model_set_unload(w->models, job->model);
+    const char *name = i != TT_MODEL_NONE ? tt_model_set_name(w->models, i) : NULL;
+    tt_buf_puts(out, "{\"object\":\"model.unload\",\"unloaded\":");
+    if (name != NULL)
+        tt_reply_write_text(out, name, strlen(name));
+    else
+        tt_buf_puts(out, "null");
+    tt_buf_putc(out, '}');
 }
 
 /* *last receives what is to be told with the end. */
@@ -341,9 +412,17 @@ static void compute(tt_work *w, tt_job *job, tt_buf *last)
 {
     run u = {.w = w, .job = job};
     tt_buf_init(&u.piece, MOST_OUT);
-    if (job->kind == TT_JOB_MESSAGES)
+    if (job->kind == TT_JOB_UNLOAD)
+        unload(w, job, &u.piece);
+    else if (!atomic_load(&job->cancel)) {
+        job->st = tt_model_set_use(w->models, job->model, not_hurried, w, &job->err);
+        job->load_failed = job->st != TT_OK;
+    }
+    if (job->st == TT_OK && atomic_load(&job->cancel))
+        job->st = tt_fail(&job->err, TT_ERR_ABORTED, "the answer was cancelled");
+    else if (job->st == TT_OK && job->kind == TT_JOB_MESSAGES)
         answer_messages(&u);
-    else
+    else if (job->st == TT_OK && job->kind != TT_JOB_UNLOAD)
         answer(&u);
     if (job->st == TT_OK)
         job->st = u.failed != TT_OK ? tt_fail(&job->err, u.failed, "no memory for the answer")
@@ -377,7 +456,7 @@ static void finish(tt_work *w, tt_job *job, tt_buf *last)
 static void rest(tt_work *w)
 {
     pthread_mutex_unlock(&w->lock);
-    double seconds = w->engine->ops->idle(w->engine->self);
+    double seconds = tt_model_set_idle(w->models);
     pthread_mutex_lock(&w->lock);
     if (w->stop || w->run.first != NULL)
         return;
@@ -491,22 +570,21 @@ void tt_work_look(tt_work *w, tt_work_view *view)
 
 /* ---- threads ---- */
 
-tt_status tt_work_create(const tt_server_engine *engine, tt_request_memory *memory,
-                         void (*wake)(void *ctx), void *wake_ctx, tt_work **out, tt_error *err)
+tt_status tt_work_create(tt_model_set *models, tt_request_memory *memory, void (*wake)(void *ctx),
+                         void *wake_ctx, tt_work **out, tt_error *err)
 {
     tt_work *w = calloc(1, sizeof *w);
     pthread_condattr_t attr;
     if (w == NULL)
         return tt_fail(err, TT_ERR_NOMEM, "out of memory for the workers");
-    w->engine = engine;
+    w->models = models;
     w->memory = memory;
     w->wake = wake;
     w->wake_ctx = wake_ctx;
     w->prepare.last = &w->prepare.first;
     w->run.last = &w->run.first;
     w->last_news = &w->news;
-    engine->ops->describe(engine->self, &w->info);
-    engine->ops->stats(engine->self, &w->stats);
+    tt_model_set_stats(models, &w->stats);
     pthread_mutex_init(&w->lock, NULL);
     pthread_condattr_init(&attr);
     pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
@@ -541,11 +619,17 @@ static void free_all(tt_work *w)
     }
 }
 
+void tt_work_hurry(tt_work *w)
+{
+    atomic_store(&w->hurry, true);
+}
+
 void tt_work_close(tt_work **p)
 {
     tt_work *w = p != NULL ? *p : NULL;
     if (w == NULL)
         return;
+    tt_work_hurry(w);
     pthread_mutex_lock(&w->lock);
     w->stop = true;
     if (w->running != NULL)

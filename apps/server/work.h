@@ -3,14 +3,15 @@
  * Owns:      the queues between the threads, jobs while they are in one.
  * Not here:  connections, admission, what becomes of a job at its end (server.c).
  * Laws:      (1) jobs are prepared and computed in the order in which they were handed over, one at
- *            a time each;  (2) a job belongs to the thread that has it; what both sides touch is
- *            guarded here;  (3) the loop is woken for every change and never waits for a
- *            computation.
+ *            a time each, whatever model they are for: nothing overtakes a switch;  (2) a job
+ * belongs to the thread that has it; what both sides touch is guarded here;  (3) the loop is woken
+ * for every change and never waits for a computation.
  * Threads:   the functions are the event loop's; `wake` is called from the others.
  */
 #ifndef TT_SERVER_WORK_H
 #define TT_SERVER_WORK_H
 
+#include "server/model_set.h"
 #include "server/request_fields.h"
 #include "server/request_memory.h"
 
@@ -19,7 +20,8 @@ typedef enum tt_job_kind {
     TT_JOB_TEXT,
     TT_JOB_COUNT,
     TT_JOB_MESSAGES,
-    TT_JOB_MESSAGES_COUNT
+    TT_JOB_MESSAGES_COUNT,
+    TT_JOB_UNLOAD
 } tt_job_kind;
 /* Its answer is there once it is prepared: nothing is computed. */
 static inline bool tt_job_counts(tt_job_kind kind)
@@ -46,6 +48,7 @@ typedef struct tt_job {
     atomic_bool cancel;
     /* the preparing thread's, read once it is prepared */
     tt_refusal refusal;
+    size_t model; /* of the set; of an unload perhaps TT_MODEL_NONE */
     tt_answer_request request;
     tt_buf adjusted, ignored, repaired;
     /* guarded */
@@ -55,6 +58,7 @@ typedef struct tt_job {
     /* the computing thread's, read once it is finished */
     tt_status st;
     tt_error err;
+    bool load_failed; /* that is why */
     tt_turn_usage usage;
 } tt_job;
 
@@ -63,9 +67,11 @@ void tt_job_free(tt_job *job);
 
 typedef struct tt_work tt_work;
 
-TT_MUST_CHECK tt_status tt_work_create(const tt_server_engine *engine, tt_request_memory *memory,
+TT_MUST_CHECK tt_status tt_work_create(tt_model_set *models, tt_request_memory *memory,
                                        void (*wake)(void *ctx), void *wake_ctx, tt_work **out,
                                        tt_error *err);
+/* From here on no load is waited for: those that run are aborted. */
+void tt_work_hurry(tt_work *w);
 /* Cancels what runs, and ends the threads. Jobs that are still in a queue are freed. */
 void tt_work_close(tt_work **w);
 

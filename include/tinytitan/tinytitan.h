@@ -192,6 +192,25 @@ typedef struct tt_plan {
 TT_API TT_MUST_CHECK tt_status tt_model_plan(const char *path, const tt_model_options *opts,
                                              tt_plan *plan, tt_error *err);
 
+/* What an install says of itself, for lists of installs. */
+typedef struct tt_install_info {
+    char model_id[96], family[32];
+    uint32_t weight_bits;   /* as in tt_model_info */
+    uint32_t model_context; /* the model's own maximum */
+    uint32_t vocab_size;
+    int64_t installed_at; /* seconds since 1970 */
+    uint64_t bytes;         /* of all its files, as the manifest lists them */
+    uint64_t tokenizer_bytes; /* of memory that its opened tokenizer takes, about */
+    bool has_receipt;         /* without one every file is hashed at each load */
+    uint64_t reserved[6];
+} tt_install_info;
+
+/* Reads the manifest, and the index where the install is whole. Whether it can be loaded is another
+ * question, which tt_model_plan answers: files that are damaged or missing, and a receipt that does
+ * not match, do not make this fail. */
+TT_API TT_MUST_CHECK tt_status tt_install_describe(const char *path, tt_install_info *info,
+                                                   tt_error *err);
+
 /* Opens the install directory `path` and loads its resident weights. `progress` (may be NULL)
  * counts bytes. */
 TT_API TT_MUST_CHECK tt_status tt_model_open(const char *path, const tt_model_options *opts,

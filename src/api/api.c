@@ -1,8 +1,9 @@
-/* The parts of the public header that no room owns: defaults, plan and questions about an opened
- * model. */
+/* The parts of the public header that no room owns: defaults, plan and questions about a model and
+ * an install. */
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "model/forecast.h"
 #include "model/model.h"
@@ -65,6 +66,8 @@ tt_status tt_model_plan(const char *path, const tt_model_options *opts, tt_plan 
     return st;
 }
 
+/* ---- questions ---- */
+
 static uint32_t dtype_bits(tt_dtype t)
 {
     return t == TT_DTYPE_Q4 ? 4 : t == TT_DTYPE_Q8 ? 8 : 8 * tt_dtype_bytes(t);
@@ -97,6 +100,60 @@ static int64_t installed_at(const tt_install *in)
     if (tt_install_path(in, TT_MANIFEST_NAME, path, NULL) != TT_OK || stat(path, &sb) != 0)
         return 0;
     return sb.st_mtim.tv_sec;
+}
+
+/* Of a dense model whose index cannot be read: the manifest names every affine tensor, and one
+ * without any was not quantized. */
+static uint32_t manifest_bits(const tt_install *in)
+{
+    const char *name;
+    json_t *entry;
+    size_t wide = 0, narrow = 0;
+    json_object_foreach(json_object_get(tt_install_manifest(in), "quantization"), name, entry)
+    {
+        (void)name;
+        *(json_integer_value(json_object_get(entry, "bits")) > 4 ? &wide : &narrow) += 1;
+    }
+    return wide + narrow == 0 ? 16 : wide > narrow ? 8 : 4;
+}
+
+static uint32_t described_bits(const char *path, const tt_install *manifest)
+{
+    tt_install *whole = NULL;
+    uint32_t bits;
+    if (tt_install_expert_layout(manifest) != NULL)
+        return weight_bits(manifest);
+    if (tt_install_open(path, TT_INSTALL_NO_RECEIPT | TT_INSTALL_NO_HASH, NULL, NULL, &whole,
+                        NULL) != TT_OK)
+        return manifest_bits(manifest);
+    bits = weight_bits(whole);
+    tt_install_close(&whole);
+    return bits;
+}
+
+tt_status tt_install_describe(const char *path, tt_install_info *info, tt_error *err)
+{
+    char receipt[TT_MAX_PATH];
+    tt_install *in = NULL;
+    TT_TRY(tt_install_open(path, TT_INSTALL_MANIFEST, NULL, NULL, &in, err));
+    tt_install_info d = {.weight_bits = described_bits(path, in),
+                         .model_context = tt_install_arch(in)->max_position,
+                         .vocab_size = tt_install_arch(in)->vocab_size,
+                         .installed_at = installed_at(in)};
+    snprintf(d.model_id, sizeof d.model_id, "%.*s", (int)sizeof d.model_id - 1,
+             tt_install_model_id(in));
+    snprintf(d.family, sizeof d.family, "%s", tt_family_name(tt_install_arch(in)->family));
+    for (size_t i = 0; i < tt_install_file_count(in); i++) {
+        const tt_install_file *f = tt_install_file_at(in, i);
+        d.bytes += f->size;
+        if (strcmp(f->rel, TT_TOKENIZER_DIR "/tokenizer.json") == 0)
+            d.tokenizer_bytes = TT_TOKENIZER_COST(f->size);
+    }
+    d.has_receipt =
+        tt_install_path(in, TT_RECEIPT_NAME, receipt, NULL) == TT_OK && access(receipt, F_OK) == 0;
+    tt_install_close(&in);
+    *info = d;
+    return TT_OK;
 }
 
 void tt_model_get_info(const tt_model *m, tt_model_info *info)

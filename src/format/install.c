@@ -255,6 +255,8 @@ static tt_status open_checked(tt_install *in, unsigned flags, tt_progress_fn pro
                               tt_error *err)
 {
     TT_TRY(load_manifest(in, err));
+    if (flags & TT_INSTALL_MANIFEST)
+        return TT_OK;
     TT_TRY(stat_files(in, err));
     if (!(flags & TT_INSTALL_NO_RECEIPT))
         TT_TRY(check_receipt(in, err));

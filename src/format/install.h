@@ -81,7 +81,8 @@ typedef struct tt_install tt_install;
 enum {
     TT_INSTALL_NO_RECEIPT = 1, /* ignore the receipt (verify); still checks structure and sizes */
     TT_INSTALL_NO_HASH =
-        2 /* without a receipt: do not hash payload files (inspect, tokenizer only) */
+        2, /* without a receipt: do not hash payload files (inspect, tokenizer only) */
+    TT_INSTALL_MANIFEST = 4 /* the manifest alone: no other file is looked at, there is no index */
 };
 
 /* Opens and checks an install directory. `progress` counts bytes hashed, when hashing is needed. */

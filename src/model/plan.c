@@ -117,7 +117,7 @@ static uint64_t fixed_cost(const tt_install *in, uint32_t threads)
     uint64_t keys = (uint64_t)a->n_experts * (a->n_layers + a->n_mtp_layers);
     uint64_t checksums = keys * 4, heat = 2 * keys * 4;
     return 18 * TT_MIB + (threads + READER_THREADS) * (64 * TT_KIB) +
-           9 * size_of(in, TT_TOKENIZER_DIR "/tokenizer.json") / 2 +
+           TT_TOKENIZER_COST(size_of(in, TT_TOKENIZER_DIR "/tokenizer.json")) +
            11 * size_of(in, TT_MANIFEST_NAME) + 3 * tt_install_index(in)->index_bytes +
            3 * checksums + heat;
 }

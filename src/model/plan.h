@@ -15,6 +15,9 @@
 #include "backend/backend.h"
 #include "format/install.h"
 
+/* Memory that an opened tokenizer takes, by the size of its tokenizer.json. */
+#define TT_TOKENIZER_COST(bytes) (9 * (uint64_t)(bytes) / 2)
+
 /* Architecture with the caller's YaRN wish applied. */
 TT_MUST_CHECK tt_status tt_plan_arch(const tt_install *in, const tt_model_options *o, tt_arch *arch,
                                      tt_error *err);

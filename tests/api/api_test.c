@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "../support/tiny_model.h"
 
@@ -239,6 +240,58 @@ static void a_model_knows_itself(void **state)
     tt_model_close(&m);
 }
 
+static tt_install_info describe(const char *install)
+{
+    tt_install_info d;
+    tt_error err = {0};
+    memset(&d, 0x11, sizeof d);
+    if (tt_install_describe(install, &d, &err) != TT_OK)
+        fail_msg("%s", err.message);
+    return d;
+}
+
+/* What an install says of itself is what a model that was opened from it says, whole or not. */
+static void an_install_says_what_it_is(void **state)
+{
+    tiny_options o = {.arch = tiny_arch_plain("fl", 0, 0), .seed = 3, .mat = TT_DTYPE_Q8};
+    const char *installs[] = {moe, dense, tiny_install_new(&o)};
+    char path[TT_MAX_PATH];
+    tt_error err = {0};
+    for (size_t i = 0; i < 3; i++) {
+        tt_model_info info;
+        tt_model *m = tiny_open(installs[i], NULL);
+        tt_install_info d = describe(installs[i]);
+        tt_model_get_info(m, &info);
+        assert_string_equal(d.model_id, info.model_id);
+        assert_string_equal(d.family, info.family);
+        assert_int_equal(d.weight_bits, info.weight_bits);
+        assert_int_equal(d.model_context, info.model_context);
+        assert_int_equal(d.vocab_size, info.vocab_size);
+        assert_int_equal(d.installed_at, info.installed_at);
+        assert_true(d.bytes >= tt_model_get_plan(m)->weights_on_disk);
+        assert_int_equal(d.reserved[0], 0);
+        tt_model_close(&m);
+        /* A file that is short, and a receipt that says nothing. */
+        snprintf(path, sizeof path, "%s/" TT_WEIGHTS_NAME, installs[i]);
+        assert_int_equal(truncate(path, 100), 0);
+        snprintf(path, sizeof path, "%s/" TT_RECEIPT_NAME, installs[i]);
+        bool had = d.has_receipt;
+        FILE *f = fopen(path, "w");
+        assert_non_null(f);
+        fclose(f);
+        tt_install_info broken = describe(installs[i]);
+        assert_true(broken.has_receipt);
+        broken.has_receipt = had;
+        assert_memory_equal(&d, &broken, sizeof d);
+    }
+    snprintf(path, sizeof path, "%s/" TT_MANIFEST_NAME, moe);
+    assert_int_equal(truncate(path, 100), 0);
+    tt_install_info d = {.vocab_size = 7};
+    assert_int_equal(tt_install_describe(moe, &d, &err), TT_ERR_FORMAT);
+    assert_int_equal(d.vocab_size, 7);
+    assert_int_equal(tt_install_describe("/nowhere", &d, &err), TT_ERR_NOT_FOUND);
+}
+
 static void closing_nothing_is_fine(void **state)
 {
     tt_model *m = NULL;
@@ -274,6 +327,7 @@ int main(void)
         cmocka_unit_test(both_refuse_the_same),
         cmocka_unit_test(a_model_knows_itself),
         cmocka_unit_test(closing_nothing_is_fine),
+        cmocka_unit_test(an_install_says_what_it_is), /* the last: it breaks them */
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

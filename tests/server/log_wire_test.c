@@ -109,7 +109,7 @@ static const struct {
     {"POST", CHAT, KEY "Expect: " MARK "\r\n", "{}", 417},
     {"GET", "/ " MARK, "", NULL, 400},
     {"GET", "/health", MARK "\r\n", NULL, 400},
-    {"POST", "/v1/messages", "anthropic-version: " MARK "\r\n" KEY, "{\"" MARK "\":1}", 404},
+    {"POST", "/v1/message", "anthropic-version: " MARK "\r\n" KEY, "{\"" MARK "\":1}", 404},
 };
 
 /* Lines that say something about a request. */

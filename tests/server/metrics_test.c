@@ -18,11 +18,23 @@ static tt_metrics m;
 static tt_metrics_now now;
 static tt_buf page;
 
+static const char *const ids[] = {"a_4-Bit", "b\"\\_8-Bit"};
+
+static void describe(void *self, tt_engine_info *info)
+{
+    *info = (tt_engine_info){.max_context = 1};
+    snprintf(info->model, sizeof info->model, "%s", (const char *)self);
+}
+
 static int set_up(void **state)
 {
     (void)state;
+    static const tt_server_engine_ops ops = {.describe = describe};
+    tt_server_engine engines[] = {{&ops, (void *)ids[0]}, {&ops, (void *)ids[1]}};
+    tt_model_set_options o = {0};
     tt_metrics_init(&m);
     now = (tt_metrics_now){.paths = paths};
+    assert_int_equal(tt_model_set_create(engines, 2, &o, &now.models, NULL), TT_OK);
     tt_buf_init(&page, 1 << 20);
     return 0;
 }
@@ -31,6 +43,7 @@ static int tear_down(void **state)
 {
     (void)state;
     tt_buf_free(&page);
+    tt_model_set_close(&now.models);
     return 0;
 }
 
@@ -117,6 +130,17 @@ static void histograms(void **state)
     expect_line("tinytitan_loop_max_seconds 0.0040000000000000001");
 }
 
+static void models(void **state)
+{
+    (void)state;
+    m.models[0].requests = 2;
+    m.models[1].generated_tokens = 9;
+    expect_line("tinytitan_model_loaded{model=\"a_4-Bit\"} 0");
+    expect_line("tinytitan_model_loads_total{model=\"b\\\"\\\\_8-Bit\"} 0");
+    expect_line("tinytitan_model_requests_total{model=\"a_4-Bit\"} 2");
+    expect_line("tinytitan_model_generated_tokens_total{model=\"b\\\"\\\\_8-Bit\"} 9");
+}
+
 static void numbers(void **state)
 {
     (void)state;
@@ -182,7 +206,7 @@ static void families_are_announced(void **state)
             fail_msg("under %s stands: %s", family, line);
     }
     free(copy);
-    assert_int_equal(families, 21);
+    assert_int_equal(families, 28);
 }
 
 /* The metric is in the table of the page, in a row with its type. */
@@ -226,6 +250,7 @@ int main(void)
         WITH(every_status),
         WITH(more_codes_than_places),
         WITH(histograms),
+        WITH(models),
         WITH(numbers),
         WITH(families_are_announced),
         WITH(the_page_says_the_same),

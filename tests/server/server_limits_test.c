@@ -79,6 +79,7 @@ static void the_page_says_the_same(void **state)
         {"pipelined ahead", TT_PIPELINED_AHEAD, " KiB"},
         {"dropped after a refusal", TT_DRAINED_BYTES, " MiB"},
         {"dropped after a refusal", TT_DRAINED_SECONDS, " s"},
+        {"models of `--models-dir`", TT_MODELS, ""},
         {"queue", TT_QUEUE, " waiting"},
         {"queue", TT_QUEUE_MOST, ""},
         {"unread by the client of a stream", TT_OUTBOX, " MiB"},

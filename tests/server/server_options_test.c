@@ -31,6 +31,11 @@ static void options(void **state)
                      TT_OK);
     assert_true(o.port == 0 && o.queue_limit == 0 && o.log_json && o.plan && o.origins.n == 2);
     assert_int_equal(o.load.kv_bits, 4);
+    assert_int_equal(PARSE("--models-dir=d", "--model=x_4-Bit", "--idle-unload=60", "--plan"),
+                     TT_OK);
+    assert_true(o.idle_unload == 60 && strcmp(o.models_dir, "d") == 0);
+    assert_int_equal(PARSE("--models-dir=d", "--catalog"), TT_OK);
+    assert_true(o.catalog && o.model == NULL);
     assert_int_equal(PARSE("--help"), TT_OK);
     assert_true(o.help);
 }
@@ -47,20 +52,28 @@ static void refusals(void **state)
     assert_int_equal(PARSE("--model=m", "--model-id=a/b"), TT_ERR_INVALID);
     assert_int_equal(PARSE("--model=m", "--log=xml"), TT_ERR_INVALID);
     assert_int_equal(PARSE("--model=m", "--host=0.0.0.0"), TT_ERR_INVALID);
+    assert_int_equal(PARSE("--models-dir=d", "--model-id=x"), TT_ERR_INVALID);
+    assert_int_equal(PARSE("--models-dir=d", "--heat-profile=f"), TT_ERR_INVALID);
+    assert_int_equal(PARSE("--models-dir=d", "--expert-mirror=d"), TT_ERR_INVALID);
+    assert_int_equal(PARSE("--models-dir=d", "--plan"), TT_ERR_INVALID);
+    assert_int_equal(PARSE("--model=m", "--plan", "--catalog"), TT_ERR_INVALID);
+    assert_int_equal(PARSE("--model=m", "--idle-unload=0"), TT_ERR_INVALID);
+    assert_int_equal(PARSE("--model=m", "--idle-unload=604801"), TT_ERR_INVALID);
 }
 
 static void memory(void **state)
 {
     (void)state;
-    tt_server_memory m = tt_server_memory_of(16);
+    tt_server_memory m = tt_server_memory_of(16, 0);
     assert_true(m.requests == TT_REQUEST_MEMORY);
-    assert_true(m.total == m.requests + m.connections + m.streams + m.rendering);
-    assert_true(tt_server_memory_of(1024).total > m.total);
+    assert_true(m.total == m.requests + m.connections + m.streams + m.rendering + m.tokenizers);
+    assert_true(tt_server_memory_of(16, 1000).total == m.total + 1000 * TT_TOKENIZERS_BESIDES);
+    assert_true(tt_server_memory_of(1024, 0).total > m.total);
     /* What the server needs alone is refused before anything is opened. */
     tt_plan plan;
     tt_error err;
     assert_int_equal(PARSE("--model=models/tales", "--ram-budget=64M"), TT_OK);
-    assert_int_equal(tt_server_plan(&o, &o.load, &plan, &err), TT_ERR_BUDGET);
+    assert_int_equal(tt_server_plan(o.model, m.total, &o.load, &plan, &err), TT_ERR_BUDGET);
     assert_non_null(strstr(err.message, "the server alone needs"));
 }
 

@@ -47,7 +47,7 @@ static void paths_and_methods(void **state)
     one("GET", "/health?x=1", "", "{\"status\":\"ok\"}");
     one("GET", "/v1/models", "",
         "{\"object\":\"list\",\"data\":[{\"id\":\"scripted_4-Bit\",\"object\":\"model\","
-        "\"created\":1700000000,\"owned_by\":\"tinytitan\"}]}");
+        "\"created\":1700000000,\"owned_by\":\"tinytitan\",\"context_window\":2048,");
     one("GET", "/v1/models/scripted%5f4-Bit", "", "{\"id\":\"scripted_4-Bit\"");
     one("GET", "/v1/models/other", "", "\"param\":\"model\",\"code\":\"model_not_found\"");
     one("GET", "/v1/status", "", "\"queue\":{\"running\":0,\"waiting\":0,\"limit\":4}");
@@ -364,12 +364,12 @@ static void sockets_and_readiness(void **state)
     tt_error err;
     tt_server_config config = w.config;
     config.port = 0;
-    assert_int_equal(tt_server_create(&config, &w.seam, &second, &err), TT_ERR_EXISTS);
+    assert_int_equal(tt_server_create(&config, w.set, &second, &err), TT_ERR_EXISTS);
     config.unix_socket = w.log;
-    assert_int_equal(tt_server_create(&config, &w.seam, &second, &err), TT_ERR_EXISTS);
+    assert_int_equal(tt_server_create(&config, w.set, &second, &err), TT_ERR_EXISTS);
     config.unix_socket = NULL;
     config.port = tt_server_port(w.server);
-    assert_int_not_equal(tt_server_create(&config, &w.seam, &second, &err), TT_OK);
+    assert_int_not_equal(tt_server_create(&config, w.set, &second, &err), TT_OK);
     tt_server_stop(w.server);
     n = recv(notify_fd, word, sizeof word, 0);
     assert_true(n == 11 && memcmp(word, "STOPPING=1\n", 11) == 0);

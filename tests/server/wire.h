@@ -27,9 +27,15 @@
 
 #define LONG_ENOUGH 120000 /* milliseconds: a test that waits so long has failed */
 
+#define WIRE_MODELS 4
+
 typedef struct wire {
-    scripted_engine *engine;
-    tt_server_engine seam;
+    scripted_engine *engine; /* the first */
+    scripted_engine *engines[WIRE_MODELS];
+    size_t n_engines;
+    scripted_journal *journal;
+    tt_model_set_options models;
+    tt_model_set *set;
     tt_server_config config;
     tt_server *server;
     pthread_t thread;
@@ -49,15 +55,24 @@ static inline void *wire_run(void *ctx)
     return NULL;
 }
 
-/* Everything that a test may change in w.config comes between these two. */
+static inline scripted_engine *wire_add_model(const char *id, const char *script, uint32_t context)
+{
+    scripted_engine *e = scripted_engine_open(script, context, tt_prompt_render);
+    scripted_engine_set_id(e, id);
+    scripted_engine_join(e, w.journal);
+    w.engines[w.n_engines++] = e;
+    return e;
+}
+
+/* Everything that a test may change in w.config and w.models comes between these two. */
 static inline void wire_prepare(const char *script)
 {
     memset(&w, 0, sizeof w);
     signal(SIGPIPE, SIG_IGN); /* as the program has it (base/stop.h) */
     tempdir_make(w.dir);
     tempdir_file(w.dir, "log", "", 0, w.log);
-    w.engine = scripted_engine_open(script, 2048, tt_prompt_render);
-    w.seam = scripted_engine_seam(w.engine);
+    w.journal = scripted_journal_open();
+    w.engine = wire_add_model("scripted_4-Bit", script, 2048);
     w.config.queue_limit = 4;
     w.config.log.fd = open(w.log, O_WRONLY | O_APPEND | O_CLOEXEC);
     tt_server_bounds_default(&w.config.bounds);
@@ -66,7 +81,12 @@ static inline void wire_prepare(const char *script)
 static inline void wire_start(void)
 {
     tt_error err = {.offset = -1};
-    if (tt_server_create(&w.config, &w.seam, &w.server, &err) != TT_OK)
+    tt_server_engine seams[WIRE_MODELS];
+    for (size_t i = 0; i < w.n_engines; i++)
+        seams[i] = scripted_engine_seam(w.engines[i]);
+    w.models.log = &w.config.log;
+    if (tt_model_set_create(seams, w.n_engines, &w.models, &w.set, &err) != TT_OK ||
+        tt_server_create(&w.config, w.set, &w.server, &err) != TT_OK)
         fail_msg("%s: %s", err.file, err.message);
     assert_int_equal(pthread_create(&w.thread, NULL, wire_run, NULL), 0);
 }
@@ -81,11 +101,15 @@ static inline void wire_end(void)
 {
     if (!w.ended) {
         tt_server_stop(w.server);
-        scripted_engine_open_gate(w.engine);
+        for (size_t i = 0; i < w.n_engines; i++)
+            scripted_engine_open_gate(w.engines[i]);
         wire_join();
     }
     tt_server_close(&w.server);
-    scripted_engine_close(w.engine);
+    tt_model_set_close(&w.set);
+    for (size_t i = 0; i < w.n_engines; i++)
+        scripted_engine_close(w.engines[i]);
+    scripted_journal_close(w.journal);
     close(w.config.log.fd);
     tempdir_remove(w.dir);
 }

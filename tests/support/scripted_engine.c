@@ -12,11 +12,19 @@ struct scripted_engine {
     tt_tokenizer *tok;
     json_t *script;
     scripted_render_fn render;
-    tt_engine_info info;
+    uint32_t max_context;
+    tt_engine_info info; /* guarded once it is used */
     pthread_mutex_t lock;
     pthread_cond_t change;
-    bool open;
+    bool open, loaded, hold_loads;
+    const char *load_failure, *look_failure; /* words of the test */
     unsigned begun, cancelled;
+    scripted_journal *journal;
+};
+
+struct scripted_journal {
+    pthread_mutex_t lock;
+    tt_buf text;
 };
 
 static void must(bool ok, const char *what)
@@ -38,9 +46,9 @@ scripted_engine *scripted_engine_open(const char *script, uint32_t max_context,
     e->render = render;
     snprintf(e->info.model, sizeof e->info.model, "scripted_4-Bit");
     e->info.created = 1700000000;
-    e->info.max_context = max_context;
+    e->info.max_context = e->max_context = max_context;
     e->info.vocab_size = tt_tokenizer_vocab_size(e->tok);
-    e->info.has_template = true;
+    e->info.has_template = e->info.thinks = e->info.loadable = true;
     tt_sampler_options_default(&e->info.sampling);
     pthread_mutex_init(&e->lock, NULL);
     pthread_cond_init(&e->change, NULL);
@@ -54,6 +62,81 @@ void scripted_engine_close(scripted_engine *e)
     pthread_cond_destroy(&e->change);
     pthread_mutex_destroy(&e->lock);
     free(e);
+}
+
+/* ---- several ---- */
+
+scripted_journal *scripted_journal_open(void)
+{
+    scripted_journal *j = calloc(1, sizeof *j);
+    must(j != NULL, "no memory");
+    pthread_mutex_init(&j->lock, NULL);
+    tt_buf_init(&j->text, 1 << 20);
+    return j;
+}
+
+void scripted_journal_close(scripted_journal *j)
+{
+    pthread_mutex_destroy(&j->lock);
+    tt_buf_free(&j->text);
+    free(j);
+}
+
+char *scripted_journal_text(scripted_journal *j)
+{
+    pthread_mutex_lock(&j->lock);
+    char *text = tt_copy_text(j->text.len > 0 ? j->text.data : "", j->text.len);
+    pthread_mutex_unlock(&j->lock);
+    must(text != NULL, "no memory");
+    return text;
+}
+
+void scripted_engine_join(scripted_engine *e, scripted_journal *j)
+{
+    e->journal = j;
+}
+
+static void tell(scripted_engine *e, const char *what)
+{
+    if (e->journal == NULL)
+        return;
+    pthread_mutex_lock(&e->journal->lock);
+    tt_buf_printf(&e->journal->text, "%s %s\n", what, e->info.model);
+    pthread_mutex_unlock(&e->journal->lock);
+}
+
+void scripted_engine_set_id(scripted_engine *e, const char *id)
+{
+    snprintf(e->info.model, sizeof e->info.model, "%s", id);
+}
+
+void scripted_engine_fail_loads(scripted_engine *e, const char *words)
+{
+    pthread_mutex_lock(&e->lock);
+    e->load_failure = words;
+    pthread_mutex_unlock(&e->lock);
+}
+
+void scripted_engine_fail_looks(scripted_engine *e, const char *words)
+{
+    pthread_mutex_lock(&e->lock);
+    e->look_failure = words;
+    pthread_mutex_unlock(&e->lock);
+}
+
+void scripted_engine_hold_loads(scripted_engine *e)
+{
+    pthread_mutex_lock(&e->lock);
+    e->hold_loads = true;
+    pthread_mutex_unlock(&e->lock);
+}
+
+bool scripted_engine_loaded(scripted_engine *e)
+{
+    pthread_mutex_lock(&e->lock);
+    bool loaded = e->loaded;
+    pthread_mutex_unlock(&e->lock);
+    return loaded;
 }
 
 /* ---- the gate ---- */
@@ -262,6 +345,8 @@ static tt_status generate(void *self, const tt_engine_request *r, tt_engine_even
         .finish =
             finish != NULL && strcmp(finish, "length") == 0 ? TT_ENGINE_LENGTH : TT_ENGINE_STOP,
         .cached_tokens = (size_t)json_integer_value(json_object_get(part, "cached"))};
+    must(e->loaded, "asked for an answer without being loaded");
+    tell(e, "begin");
     note(e, &e->begun);
     (void)fn(ctx, &(tt_engine_event){
                       .kind = TT_EVENT_START, .done = result->cached_tokens, .total = r->n});
@@ -272,7 +357,51 @@ static tt_status generate(void *self, const tt_engine_request *r, tt_engine_even
 
 static void describe(void *self, tt_engine_info *info)
 {
-    *info = ((scripted_engine *)self)->info;
+    scripted_engine *e = self;
+    pthread_mutex_lock(&e->lock);
+    *info = e->info;
+    pthread_mutex_unlock(&e->lock);
+}
+
+/* Under the lock. */
+static tt_status verdict(scripted_engine *e, const char *failure, tt_error *err)
+{
+    e->info.loadable = failure == NULL;
+    snprintf(e->info.reason, sizeof e->info.reason, "%s", failure != NULL ? failure : "");
+    return failure == NULL ? TT_OK : tt_fail(err, TT_ERR_FORMAT, "%s", failure);
+}
+
+static tt_status look(void *self, tt_error *err)
+{
+    scripted_engine *e = self;
+    pthread_mutex_lock(&e->lock);
+    tt_status st = verdict(e, e->look_failure, err);
+    e->info.max_context = st == TT_OK ? e->max_context : 0;
+    pthread_mutex_unlock(&e->lock);
+    return st;
+}
+
+static tt_status load(void *self, bool (*go_on)(void *ctx), void *ctx, tt_error *err)
+{
+    scripted_engine *e = self;
+    tell(e, "load");
+    pthread_mutex_lock(&e->lock);
+    while (e->hold_loads && !e->open && go_on(ctx))
+        wait_a_little(e);
+    tt_status st = go_on(ctx) ? verdict(e, e->load_failure, err)
+                              : tt_fail(err, TT_ERR_ABORTED, "the load was aborted");
+    e->loaded = st == TT_OK;
+    pthread_mutex_unlock(&e->lock);
+    return st;
+}
+
+static void unload(void *self)
+{
+    scripted_engine *e = self;
+    tell(e, "unload");
+    pthread_mutex_lock(&e->lock);
+    e->loaded = false;
+    pthread_mutex_unlock(&e->lock);
 }
 
 static tt_status render(void *self, const tt_engine_render *r, tt_engine_prompt *out, tt_error *err)
@@ -295,7 +424,13 @@ static double idle(void *self)
 
 tt_server_engine scripted_engine_seam(scripted_engine *e)
 {
-    static const tt_server_engine_ops ops = {
-        .describe = describe, .render = render, .generate = generate, .stats = stats, .idle = idle};
+    static const tt_server_engine_ops ops = {.describe = describe,
+                                             .look = look,
+                                             .load = load,
+                                             .unload = unload,
+                                             .render = render,
+                                             .generate = generate,
+                                             .stats = stats,
+                                             .idle = idle};
     return (tt_server_engine){&ops, e};
 }

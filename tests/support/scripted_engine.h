@@ -11,6 +11,9 @@
  * {"name": TEXT, "arguments": {...}}}, {"bad_call": true}, {"times": N} (the step before it, N
  * times more),
  * {"gate": true} (waits until it is opened or the request is cancelled), {"fail": TEXT}.
+ *
+ * Several engines are several models. A journal that they share tells what they were asked for, in
+ * order: "load ID", "unload ID", "begin ID", each with an end of line behind it.
  */
 #ifndef TT_TEST_SCRIPTED_ENGINE_H
 #define TT_TEST_SCRIPTED_ENGINE_H
@@ -27,6 +30,24 @@ scripted_engine *scripted_engine_open(const char *script, uint32_t max_context,
                                       scripted_render_fn render);
 void scripted_engine_close(scripted_engine *e);
 tt_server_engine scripted_engine_seam(scripted_engine *e);
+/* Before it is used; without it the id is "scripted_4-Bit". */
+void scripted_engine_set_id(scripted_engine *e, const char *id);
+/* From now on loads fail, or what stands there is found to be unfit before one, with these words;
+ * NULL: no more. */
+void scripted_engine_fail_loads(scripted_engine *e, const char *words);
+void scripted_engine_fail_looks(scripted_engine *e, const char *words);
+/* Loads wait at the gate as well. */
+void scripted_engine_hold_loads(scripted_engine *e);
+/* Whether it is loaded. */
+bool scripted_engine_loaded(scripted_engine *e);
+
+typedef struct scripted_journal scripted_journal;
+scripted_journal *scripted_journal_open(void);
+void scripted_journal_close(scripted_journal *j);
+void scripted_engine_join(scripted_engine *e, scripted_journal *j);
+/* A copy, to be freed. */
+char *scripted_journal_text(scripted_journal *j);
+
 /* Lets every request that waits at a gate go on, and those that come to one. */
 void scripted_engine_open_gate(scripted_engine *e);
 void scripted_engine_shut_gate(scripted_engine *e);
