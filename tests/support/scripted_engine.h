@@ -10,7 +10,8 @@
  * [...]}. A step is one of {"prefill": [DONE, TOTAL]}, {"thought": TEXT}, {"text": TEXT}, {"call":
  * {"name": TEXT, "arguments": {...}}}, {"bad_call": true}, {"times": N} (the step before it, N
  * times more),
- * {"gate": true} (waits until it is opened or the request is cancelled), {"fail": TEXT}.
+ * {"gate": true} (waits until it is opened or the request is cancelled), {"fail": TEXT}. Before the
+ * first step TT_EVENT_START tells the cached tokens.
  */
 #ifndef TT_TEST_SCRIPTED_ENGINE_H
 #define TT_TEST_SCRIPTED_ENGINE_H
