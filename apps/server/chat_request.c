@@ -202,9 +202,10 @@ static bool make_prompt(tt_fields *f, const tt_server_engine *engine)
     if (!tt_conversation_messages(f, &given) || !take_tools(f))
         return false;
     json_t *vars = take_reasoning(f, &thinking);
-    bool ok = vars != NULL ? tt_conversation_prompt(f, engine, given, thinking, vars)
-                           : tt_refuse(f->why, 503, "memory_full", NULL,
-                                       "there is no memory for the request");
+    bool ok =
+        vars != NULL
+            ? tt_conversation_prompt(f, engine, json_incref((json_t *)given), thinking, vars)
+            : tt_refuse(f->why, 503, "memory_full", NULL, "there is no memory for the request");
     json_decref(vars);
     return ok;
 }

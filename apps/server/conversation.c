@@ -162,12 +162,14 @@ static bool render(tt_fields *f, const tt_server_engine *engine, const char *mes
     return st == TT_OK || tt_fields_render_failed(f, st, &err, "messages");
 }
 
-bool tt_conversation_prompt(tt_fields *f, const tt_server_engine *engine, const json_t *messages,
+bool tt_conversation_prompt(tt_fields *f, const tt_server_engine *engine, json_t *messages,
                             tt_thinking thinking, const json_t *vars)
 {
     json_t *repaired = NULL;
     tt_repairs repairs;
-    if (!tt_history_repair(messages, &repaired, &repairs, f->why))
+    bool done = tt_history_repair(messages, &repaired, &repairs, f->why);
+    json_decref(messages);
+    if (!done)
         return false;
     tt_repairs_write(&repairs, &f->repaired);
     char *text = json_dumps(repaired, JSON_COMPACT | JSON_REAL_PRECISION(15));

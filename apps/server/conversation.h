@@ -46,8 +46,9 @@ int tt_effort_of(const json_t *word);
 
 /* `messages` of the body: an array of 1 to TT_MESSAGES that does not end with an assistant's. */
 bool tt_conversation_messages(tt_fields *f, const json_t **out);
-/* Repairs messages in the form of Chat Completions and renders them with the request's tools. */
-bool tt_conversation_prompt(tt_fields *f, const tt_server_engine *engine, const json_t *messages,
+/* Repairs messages in the form of Chat Completions and renders them with the request's tools.
+ * Takes `messages` over: they are gone before anything is rendered. */
+bool tt_conversation_prompt(tt_fields *f, const tt_server_engine *engine, json_t *messages,
                             tt_thinking thinking, const json_t *vars);
 
 #endif

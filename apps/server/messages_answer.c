@@ -89,7 +89,7 @@ static void write_words(tt_buf *b, tt_messages_block kind, const char *text, siz
     tt_buf_puts(b, kind == TT_BLOCK_TEXT ? "{\"type\":\"text\",\"text\":"
                                          : "{\"type\":\"thinking\",\"thinking\":");
     tt_reply_write_text(b, text, len);
-    tt_buf_puts(b, kind == TT_BLOCK_TEXT ? ",\"citations\":null}" : ",\"signature\":\"\"}");
+    tt_buf_puts(b, kind == TT_BLOCK_TEXT ? "}" : ",\"signature\":\"\"}");
 }
 
 static void write_call(tt_buf *b, const char *id, const char *name, const char *input, size_t len)

@@ -243,7 +243,6 @@ static bool make_prompt(tt_fields *f, const tt_server_engine *engine)
         tt_thinking how = take_thinking(f, vars);
         ok = tt_conversation_prompt(f, engine, messages, how, vars);
     }
-    json_decref(messages);
     json_decref(vars);
     return ok;
 }

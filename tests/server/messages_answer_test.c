@@ -156,10 +156,10 @@ static void streams_come_to_the_object(void **state)
     char *text = json_dumps(one, JSON_COMPACT);
     static const char want[] =
         "[{\"type\":\"thinking\",\"thinking\":\"h\\\"m\",\"signature\":\"\"},"
-        "{\"type\":\"text\",\"text\":\"a\\n\",\"citations\":null},"
+        "{\"type\":\"text\",\"text\":\"a\\n\"},"
         "{\"type\":\"tool_use\",\"id\":\"toolu_0\",\"name\":\"look\",\"input\":{\"at\":[1,2.5,"
         "\"\xc3\xa9\"]},\"caller\":{\"type\":\"direct\"}},"
-        "{\"type\":\"text\",\"text\":\"b\",\"citations\":null},"
+        "{\"type\":\"text\",\"text\":\"b\"},"
         "{\"type\":\"thinking\",\"thinking\":\"again\",\"signature\":\"\"}]";
     assert_string_equal(text, want);
     assert_true(json_equal(one, other));

@@ -94,7 +94,7 @@ static char *numberless(char *text)
     "\"scripted_4-Bit\",\"content\":[" content "],\"stop_reason\":" reason                 \
     ",\"stop_sequence\":" stop ",\"stop_details\":null,\"container\":null,"                \
     "\"diagnostics\":null," USAGE "}"
-#define TEXT(text)    "{\"type\":\"text\",\"text\":\"" text "\",\"citations\":null}"
+#define TEXT(text)    "{\"type\":\"text\",\"text\":\"" text "\"}"
 #define THOUGHT(text) "{\"type\":\"thinking\",\"thinking\":\"" text "\",\"signature\":\"\"}"
 #define CALL(name, input)                                                                  \
     "{\"type\":\"tool_use\",\"id\":\"toolu_\",\"name\":\"" name "\",\"input\":" input      \
@@ -652,6 +652,114 @@ static void the_end_with_work(void **state)
     close(waiting);
 }
 
+/* ---- what suites for such interfaces ask ---- */
+
+static const char suite_script[] =
+    "[{\"match\":\"like a pirate\",\"steps\":[{\"text\":\"Arr.\"}]},"
+    "{\"match\":\"<tool_response>\\nsunny\",\"steps\":[{\"text\":\"It is sunny.\"}]},"
+    "{\"match\":\"weather\",\"steps\":[{\"call\":{\"name\":\"look\",\"arguments\":{\"at\":"
+    "\"Paris\"}}}]},"
+    "{\"match\":\"assistant\\nHello, Ann.\",\"steps\":[{\"text\":\"You are Ann.\"}]},"
+    "{\"match\":\"puzzle\",\"steps\":[{\"thought\":\"hm\"},{\"text\":\"Seven.\"}]},"
+    "{\"steps\":[{\"text\":\"Hello.\"}]}]";
+
+#define USER_SAYS(text)      "{\"role\":\"user\",\"content\":\"" text "\"}"
+#define ASSISTANT_SAYS(text) "{\"role\":\"assistant\",\"content\":\"" text "\"}"
+
+static const struct {
+    const char *body; /* without what begins it and ends it */
+    const char *want; /* NULL: refused */
+} suite[] = {
+    /* text */
+    {"\"messages\":[" USER_SAYS("Hi.") "]", TEXT("Hello.")},
+    /* a system prompt */
+    {"\"system\":\"Talk like a pirate.\",\"messages\":[" USER_SAYS("Hi.") "]", TEXT("Arr.")},
+    /* a system prompt in blocks */
+    {"\"system\":[{\"type\":\"text\",\"text\":\"Talk like a pirate.\"}],\"messages\":[" USER_SAYS(
+         "Hi.") "]",
+     TEXT("Arr.")},
+    /* a call */
+    {"\"messages\":[" USER_SAYS("The weather?") "]" TOOLS, CALL("look", "{\"at\":\"Paris\"}")},
+    /* a result */
+    {"\"messages\":[" USER_SAYS(
+         "The weather?") ",{\"role\":\"assistant\",\"content\":[{\"type\":\"tool_use\",\"id\":"
+                         "\"toolu_1\",\"name\":\"look\",\"input\":{\"at\":\"Paris\"}}]},{\"role\":"
+                         "\"user\",\"content\":[{\"type\":\"tool_result\",\"tool_use_id\":"
+                         "\"toolu_1\",\"content\":\"sunny\"}]}]" TOOLS,
+     TEXT("It is sunny.")},
+    /* several turns */
+    {"\"messages\":[" USER_SAYS("I am Ann.") "," ASSISTANT_SAYS("Hello, Ann.") "," USER_SAYS(
+         "Who am I?") "]",
+     TEXT("You are Ann.")},
+    /* a thought */
+    {"\"thinking\":{\"type\":\"enabled\",\"budget_tokens\":1024},\"messages\":[" USER_SAYS(
+         "A puzzle.") "]",
+     THOUGHT("hm") "," TEXT("Seven.")},
+    /* sampling */
+    {"\"temperature\":1,\"top_p\":0.9,\"top_k\":40,\"messages\":[" USER_SAYS("Hi.") "]",
+     TEXT("Hello.")},
+    /* an image */
+    {"\"messages\":[{\"role\":\"user\",\"content\":[{\"type\":\"image\"}]}]", NULL},
+    /* a prefilled answer */
+    {"\"messages\":[" USER_SAYS("Hi.") "," ASSISTANT_SAYS("Hel") "]", NULL},
+};
+#define SUITE (sizeof suite / sizeof suite[0])
+
+static int suite_set_up(void **state)
+{
+    (void)state;
+    wire_prepare(suite_script);
+    w.config.queue_limit = 2 * SUITE;
+    wire_start();
+    return 0;
+}
+
+static void ask_suite(int fd, size_t i, bool streamed)
+{
+    char body[4096];
+    snprintf(body, sizeof body, "{" MODEL "\"max_tokens\":32,%s%s}", suite[i].body,
+             streamed ? ",\"stream\":true" : "");
+    post(fd, MESSAGES, body);
+}
+
+static void check_suite(int fd, size_t i, bool streamed)
+{
+    char want[1024];
+    char *a = suite[i].want == NULL ? take_answer(fd)
+              : streamed            ? take_until(fd, "\r\n0\r\n\r\n")
+                                    : take_answer(fd);
+    (void)plain(a);
+    if (suite[i].want == NULL) {
+        expect(a, "HTTP/1.1 400 ");
+        expect(a, "\"type\":\"invalid_request_error\"");
+    } else if (streamed) {
+        expect(a, "event: message_stop\n");
+    } else {
+        snprintf(want, sizeof want, "\"content\":[%s],", suite[i].want);
+        expect(a, want);
+    }
+    free(a);
+}
+
+/* One after the other, and then all of them at once, with streams among them. */
+static void what_suites_ask(void **state)
+{
+    (void)state;
+    int fds[2 * SUITE];
+    for (size_t i = 0; i < 2 * SUITE; i++) {
+        int fd = dial();
+        ask_suite(fd, i / 2, i % 2 == 1);
+        check_suite(fd, i / 2, i % 2 == 1);
+        close(fd);
+    }
+    for (size_t i = 0; i < 2 * SUITE; i++)
+        ask_suite(fds[i] = dial(), i / 2, i % 2 == 1);
+    for (size_t i = 0; i < 2 * SUITE; i++) {
+        check_suite(fds[i], i / 2, i % 2 == 1);
+        close(fds[i]);
+    }
+}
+
 /* ---- models ---- */
 
 static void models_in_their_shape(void **state)
@@ -708,6 +816,7 @@ int main(void)
         WITH(clients_that_leave),
         WITH(a_client_that_does_not_read),
         WITH(the_end_with_work),
+        cmocka_unit_test_setup_teardown(what_suites_ask, suite_set_up, tear_down),
         WITH(models_in_their_shape),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

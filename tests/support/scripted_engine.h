@@ -10,7 +10,8 @@
  * [...]}. A step is one of {"prefill": [DONE, TOTAL]}, {"thought": TEXT}, {"text": TEXT}, {"call":
  * {"name": TEXT, "arguments": {...}}}, {"bad_call": true}, {"times": N} (the step before it, N
  * times more),
- * {"gate": true} (waits until it is opened or the request is cancelled), {"fail": TEXT}.
+ * {"gate": true} (waits until it is opened or the request is cancelled), {"fail": TEXT}. Before the
+ * first step TT_EVENT_START tells the cached tokens.
  *
  * Several engines are several models. A journal that they share tells what they were asked for, in
  * order: "load ID", "unload ID", "begin ID", each with an end of line behind it.

@@ -1,7 +1,7 @@
 #!/bin/sh
-# Anthropic's client library, from npm, against TinyTitanServer with the shipped model, and what it
-# answers against schemas that are held against the library's own types. Traffic goes to 127.0.0.1
-# alone.
+# Client libraries of Anthropic's interface, from npm, against TinyTitanServer with the shipped model,
+# and what it answers against schemas that are held against the library's own types. Traffic goes to
+# 127.0.0.1 alone.
 #
 #   tests/clients/anthropic/run.sh
 #

@@ -1,6 +1,7 @@
 /* Schemas of what TinyTitanServer answers to a client of Anthropic's interface, written from the
- * types of the client library. Every member is there and no other: main.mjs holds the names against
- * the library's declarations.
+ * types of the client library. Every member is there and no other, but for the citations of a text,
+ * which the interface leaves out where there are none, and which `ai` takes in no other way. main.mjs
+ * holds the names against the library's declarations.
  */
 const string = { type: 'string' }, count = { type: 'integer', minimum: 0 }, nothing = { type: 'null' };
 const is = (value) => ({ const: value });
@@ -22,7 +23,7 @@ const error = (type) => ({ ...object({ type: is(type), message: { type: 'string'
 export const $defs = {
   OutputTokensDetails: object({ thinking_tokens: count }),
   DirectCaller: object({ type: is('direct') }),
-  TextBlock: object({ type: is('text'), text: string, citations: nothing }),
+  TextBlock: object({ type: is('text'), text: string }),
   ThinkingBlock: object({ type: is('thinking'), thinking: string, signature: is('') }),
   ToolUseBlock: object({ type: is('tool_use'), id: id('toolu'), name: string, input: { type: 'object' }, caller: ref('DirectCaller') }),
   Usage: object({ ...counts, cache_creation: nothing, service_tier: nothing, inference_geo: nothing, speed: nothing }),
