@@ -198,8 +198,11 @@ static void attend_level(tt_backend *be, tt_backend *ref)
     tt_rng r = {3};
     static const uint32_t Ts[] = {1, 2, 5, 16, 17, 63, 64, 65};
     static const uint32_t starts[] = {0, 1, 62, 63, 64, 127, 200};
+    unsigned n = 0;
     for (size_t i = 0; i < N_SHAPES; i++)
         for (size_t k = 0; k < 4 * 7; k++) {
+            if (tt_test_thinned(&n))
+                continue;
             uint32_t T = Ts[(k * 3 + i) % 8], pos0 = starts[k % 7];
             be->prompt = k / 4 % 2 != 0;
             float sharp = k % 3 == 2 ? 20 : 1;
@@ -234,7 +237,10 @@ static void segments_level(tt_backend *be, tt_backend *ref)
                 {TT_ATTEND_KEYS - 40, 71}};
     tt_rng r = {6};
     tt_backend *other = tt_level_open(be->level, 1), *many = tt_level_open(be->level, 7);
+    unsigned n = 0;
     for (size_t k = 0; k < 4 * 4; k++) {
+        if (k % 5 != 4 && tt_test_thinned(&n)) /* prompts are few and stay */
+            continue;
         shape z = shapes[1 + k % 3];
         uint32_t pos0 = cuts[k / 4].pos0, T = cuts[k / 4].T;
         be->prompt = other->prompt = many->prompt = k % 5 == 4;

@@ -16,9 +16,12 @@
 static void conv_level(tt_backend *be, tt_backend *ref)
 {
     tt_rng r = {1};
+    unsigned thin = 0;
     static const uint32_t Cs[] = {1, 7, 16, 40, 64, 129, 512}, Ts[] = {1, 2, 3, 4, 17, 64, 130};
     for (size_t i = 0; i < 7; i++)
         for (size_t k = 0; k < 7; k++) {
+            if (tt_test_thinned(&thin))
+                continue;
             uint32_t C = Cs[i], T = Ts[k];
             size_t n = (size_t)C * T;
             float *u = tt_guard_new(n), *w = tt_guard_new(C * 4ul);
@@ -149,8 +152,11 @@ static const float decays[] = {0, .05f, 1, 30};
 static void delta_level(tt_backend *be, tt_backend *ref)
 {
     tt_rng r = {2};
+    unsigned n = 0;
     for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++)
         for (size_t k = 0; k < sizeof lengths / sizeof lengths[0]; k++) {
+            if (tt_test_thinned(&n))
+                continue;
             float decay = decays[(i + k) % 4];
             uint32_t pos0 = k % 3 == 0 ? 0 : tt_rng_below(&r, 200);
             problem p = make_problem(&r, ref, shapes[i], lengths[k], decay);
@@ -208,8 +214,11 @@ static void cuts_of(tt_backend *be, tt_backend *ref)
     tt_rng r = {4};
     tt_backend *three = tt_level_open(be->level, 3);
     static const uint32_t starts[] = {0, 64, 37, 63, 100};
+    unsigned n = 0;
     for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++)
         for (size_t k = 0; k < sizeof starts / sizeof starts[0]; k++) {
+            if (tt_test_thinned(&n))
+                continue;
             uint32_t pos0 = starts[k], T = 64 * 3 + 11;
             problem p = make_problem(&r, ref, shapes[i], T, .1f);
             result whole = by_chunks(be, &p, pos0), wide = by_chunks(three, &p, pos0);

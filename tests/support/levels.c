@@ -138,3 +138,8 @@ tt_mat tt_mat_magnitude(tt_backend *ref, const tt_mat *m)
         w[i] = fabsf(w[i]);
     return (tt_mat){.dtype = TT_DTYPE_F32, .rows = m->rows, .cols = m->cols, .words = w};
 }
+
+bool tt_test_thinned(unsigned *n)
+{
+    return getenv("TT_TEST_THIN") != NULL && (*n)++ % 5 != 0;
+}

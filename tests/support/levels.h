@@ -24,6 +24,11 @@ tt_backend *tt_ref_open(void);
 typedef void (*tt_level_fn)(tt_backend *be, tt_backend *ref);
 void tt_for_levels(unsigned threads, tt_level_fn fn);
 
+/* Under TT_TEST_THIN, of cases that are counted up from `*n` four of five are to be left out (five,
+ * because lists repeat after four): an emulator needs minutes for what a machine does in a second,
+ * and its whole run is another one. */
+bool tt_test_thinned(unsigned *n);
+
 /* Whether this level multiplies W in whole numbers: its results are then those of tt_dot_matmul, to
  * the byte, and near those of the reference. */
 bool tt_level_dots(const tt_backend *be, const tt_mat *W);
