@@ -411,6 +411,31 @@ static bool chosen(const tt_call_choice *choice, const char *text)
     return choice->names == NULL;
 }
 
+static const char *tool_name(const json_t *entry)
+{
+    const json_t *fn = json_object_get(entry, "function");
+    return json_string_value(json_object_get(json_is_object(fn) ? fn : entry, "name"));
+}
+
+/* Every name of the choice is that of a tool. */
+static tt_status check_names(const json_t *tools, const tt_call_choice *choice, tt_error *err)
+{
+    for (size_t i = 0; choice->names != NULL && i < choice->n_names; i++) {
+        bool found = false;
+        size_t k;
+        const json_t *entry;
+        json_array_foreach((json_t *)tools, k, entry)
+        {
+            const char *have = tool_name(entry);
+            found |= have != NULL && strcmp(have, choice->names[i]) == 0;
+        }
+        if (!found)
+            return tt_fail(err, TT_ERR_NOT_FOUND, "no tool has the name \"%.60s\"",
+                           choice->names[i]);
+    }
+    return TT_OK;
+}
+
 /* The rest of a call behind its opening tag. */
 static tt_status each_tool(calls *c, const json_t *tools, const tt_call_choice *choice,
                            uint32_t from, uint32_t *n, tt_error *err)
@@ -425,7 +450,7 @@ static tt_status each_tool(calls *c, const json_t *tools, const tt_call_choice *
     {
         const json_t *fn = json_object_get(entry, "function");
         const json_t *at = json_is_object(fn) ? fn : entry, *p = json_object_get(at, "parameters");
-        tool t = {.c = c, .name = json_string_value(json_object_get(at, "name"))};
+        tool t = {.c = c, .name = tool_name(entry)};
         if (st != TT_OK || t.name == NULL || !chosen(choice, t.name))
             continue;
         if (!name_fits(t.name)) {
@@ -452,6 +477,7 @@ tt_status tt_call_rule(tt_builder *b, const json_t *tools, const tt_call_choice 
     uint32_t after = tt_builder_final(b);
     if (!json_is_array(tools) || json_array_size(tools) > TT_CALL_TOOLS)
         return tt_fail(err, TT_ERR_INVALID, "tools must be an array of at most %u", TT_CALL_TOOLS);
+    TT_TRY(check_names(tools, choice, err));
     tt_shared_rules_init(&c.shared, b, CLOSE_VALUE);
     c.raw = tt_text_raw(b, CLOSE_VALUE, "", false);
     c.raw_counted = tt_text_raw(b, CLOSE_VALUE, "", true);

@@ -13,7 +13,7 @@
 
 #include <jansson.h>
 
-#include "grammar/machine.h"
+#include "grammar/automaton.h"
 
 #define TT_CALL_TOOLS 512u
 

@@ -5,15 +5,15 @@
 #include "grammar/schema_rules.h"
 #include "grammar/text_rules.h"
 
-/* The rule is there: with the ways into it, it becomes a machine. */
+/* The rule is there: with the ways into it, it becomes an automaton. */
 static tt_status finish(tt_builder *b, tt_status st, uint32_t entry, const char *what,
-                        tt_machine *out, tt_error *err)
+                        tt_automaton *out, tt_error *err)
 {
     if (st == TT_OK) {
         tt_starts starts = tt_text_starts(b, entry, 0);
         st = tt_builder_status(b, err);
         if (st == TT_OK)
-            st = tt_machine_finish(b, &starts, out, err);
+            st = tt_automaton_finish(b, &starts, out, err);
         if (st != TT_OK)
             st = tt_fail_context(err, st, "%s", what);
     }
@@ -39,7 +39,7 @@ static tt_status schema_entry(tt_builder *b, const json_t *root, bool strict, js
 }
 
 tt_status tt_compile_schema(const char *json, size_t len, bool strict, json_t *relaxed,
-                            tt_machine *out, tt_error *err)
+                            tt_automaton *out, tt_error *err)
 {
     json_t *root = NULL;
     tt_builder b;
@@ -59,7 +59,7 @@ tt_status tt_compile_schema(const char *json, size_t len, bool strict, json_t *r
     return st;
 }
 
-tt_status tt_compile_ebnf(const char *text, size_t len, tt_machine *out, tt_error *err)
+tt_status tt_compile_ebnf(const char *text, size_t len, tt_automaton *out, tt_error *err)
 {
     tt_builder b;
     uint32_t entry = 0;
@@ -71,7 +71,7 @@ tt_status tt_compile_ebnf(const char *text, size_t len, tt_machine *out, tt_erro
 }
 
 tt_status tt_compile_tools(const char *json, size_t len, const tt_call_choice *choice,
-                           json_t *relaxed, tt_machine *out, tt_error *err)
+                           json_t *relaxed, tt_automaton *out, tt_error *err)
 {
     json_t *tools = NULL;
     tt_builder b;

@@ -3,16 +3,16 @@
  *
  * Owns:      sets of characters, trees, the subset construction, products, lengths.
  * Not here:  the syntaxes that trees are read from (pattern.h, ebnf.h), bytes (dfa_bytes.c puts
- *            them into a machine).
- * Laws:      (1) bounded: nodes, states, and work, which is counted by the machine's builder;  (2)
- *            an automaton that is handed out has no state without a way to an accepting one, except
+ *            them into an automaton).
+ * Laws:      (1) bounded: nodes, states, and work, which is counted by the builder;  (2) an
+ *            automaton that is handed out has no state without a way to an accepting one, except
  *            that its start may be the only state and accept nothing.
  * Threads:   one builder, one thread.
  */
 #ifndef TT_GRAMMAR_DFA_H
 #define TT_GRAMMAR_DFA_H
 
-#include "grammar/machine.h"
+#include "grammar/automaton.h"
 
 #define TT_LAST_CHAR  0x10ffffu
 #define TT_RX_NODES   60000u
@@ -94,14 +94,14 @@ TT_MUST_CHECK tt_status tt_dfa_least(tt_builder *bu, const tt_dfa *d, uint32_t m
                                      tt_error *err);
 bool tt_dfa_accepts(const tt_dfa *d, const char *utf8, size_t n);
 
-/* ---- into a machine (dfa_bytes.c) ---- */
+/* ---- into an automaton (dfa_bytes.c) ---- */
 
 typedef enum tt_spelling {
     TT_SPELL_RAW, /* UTF-8 */
     TT_SPELL_JSON /* as inside a JSON string: one way for each character */
 } tt_spelling;
 
-/* States of the machine for the states of d, allocated, [n + 1]; NULL after a failure of the
+/* States of the automaton for the states of d, allocated, [n + 1]; NULL after a failure of the
  * builder. The last one is where a text begins: like the first, but nothing has come. The caller
  * says what follows accepting ones, and adds the calls. U+0000 is left out. `counted`: characters
  * are counted, and no more come than the maximum of the rule's parameter lets end. */

@@ -138,7 +138,7 @@ static bool join_equal(tt_builder *b, tt_dfa *d)
         group[i] = d->accept[i] ? 1 : 0;
     while (ok) {
         uint64_t cost = (uint64_t)d->n * columns_of(d) / 2 + 1;
-        if (spent + cost > TT_MACHINE_WORK / 8 || !tt_builder_work(b, cost))
+        if (spent + cost > TT_AUTOMATON_WORK / 8 || !tt_builder_work(b, cost))
             break;
         spent += (uint32_t)cost;
         n = part_groups(d, group, finer, first, hash, n_hash);

@@ -130,7 +130,7 @@ static tt_status mark_used(tt_ebnf *g, uint32_t root, tt_error *err)
     return TT_OK;
 }
 
-/* ---- into the machine ---- */
+/* ---- into the automaton ---- */
 
 static void add_calls(tt_ebnf *g, const tt_ebnf_rule_def *r)
 {

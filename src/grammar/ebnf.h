@@ -9,7 +9,7 @@
 #ifndef TT_GRAMMAR_EBNF_H
 #define TT_GRAMMAR_EBNF_H
 
-#include "grammar/machine.h"
+#include "grammar/automaton.h"
 
 #define TT_EBNF_RULES 10000u
 #define TT_EBNF_NEST  100u /* brackets */

@@ -1,4 +1,4 @@
-/* ebnf_int.h: rules of a grammar on their way from text to machine.
+/* ebnf_int.h: rules of a grammar on their way from text to automaton.
  *
  * Owns:      the parsed form.
  * Not here:  what ebnf.h promises.

@@ -6,7 +6,7 @@
 #define MOST_BEGUN 256u /* rules that one byte begins inside one another */
 
 typedef struct walk {
-    const tt_machine *m;
+    const tt_automaton *m;
     tt_frames *frames;
     tt_tops *out;
     uint8_t byte;
@@ -14,27 +14,27 @@ typedef struct walk {
 
 /* ---- guards ---- */
 
-static bool fits(const tt_machine *m, const tt_gorder *o, uint32_t i, uint32_t depth)
+static bool fits(const tt_automaton *m, const tt_gorder *o, uint32_t i, uint32_t depth)
 {
-    return depth + m->order_data[o->need + i] <= TT_MACHINE_NEST;
+    return depth + m->order_data[o->need + i] <= TT_AUTOMATON_NEST;
 }
 
 /* Properties without a name may come once no named one has to. */
-static bool extra_may(const tt_machine *m, const tt_frame *f)
+static bool extra_may(const tt_automaton *m, const tt_frame *f)
 {
     const tt_gorder *o = &m->orders[f->param];
     return o->extra && m->order_data[o->next_required + f->number] == o->n &&
            fits(m, o, o->n, f->depth);
 }
 
-static bool property_may(const tt_machine *m, const tt_frame *f, uint32_t i)
+static bool property_may(const tt_automaton *m, const tt_frame *f, uint32_t i)
 {
     const tt_gorder *o = &m->orders[f->param];
     return i >= f->number && i <= m->order_data[o->next_required + f->number] && i < o->n &&
            fits(m, o, i, f->depth);
 }
 
-static bool some_property_may(const tt_machine *m, const tt_frame *f)
+static bool some_property_may(const tt_automaton *m, const tt_frame *f)
 {
     const tt_gorder *o = &m->orders[f->param];
     uint32_t last = m->order_data[o->next_required + f->number];
@@ -45,7 +45,7 @@ static bool some_property_may(const tt_machine *m, const tt_frame *f)
 }
 
 /* Lists are sorted: the first that is not before the present one. */
-static bool key_may(const tt_machine *m, const tt_frame *f, uint32_t list)
+static bool key_may(const tt_automaton *m, const tt_frame *f, uint32_t list)
 {
     const uint32_t *v = m->lists + list;
     uint32_t n = v[0] >> 1, lo = 0, hi = n;
@@ -73,10 +73,10 @@ static bool room_for(const tt_gcount *c, uint32_t number, uint32_t after)
 }
 
 /* Enters the state of `f`; false when its guard says no. */
-static bool enter(const tt_machine *m, tt_frame *f)
+static bool enter(const tt_automaton *m, tt_frame *f)
 {
     const tt_gstate *s = &m->states[f->state];
-    if (f->depth + s->need > TT_MACHINE_NEST)
+    if (f->depth + s->need > TT_AUTOMATON_NEST)
         return false;
     switch (s->guard) {
     case TT_GUARD_NONE:
@@ -157,7 +157,7 @@ static void arrive(walk *w, tt_frame f, uint32_t to)
 
 static void by_edges(walk *w, const tt_frame *f, const tt_gstate *s)
 {
-    const tt_machine *m = w->m;
+    const tt_automaton *m = w->m;
     if (s->row != TT_NO_STATE) {
         uint32_t to = m->rows[s->row][w->byte];
         if (to != TT_NO_STATE)
@@ -177,7 +177,7 @@ static void step(walk *w, tt_frame f, uint32_t begun);
 
 static void by_call(walk *w, const tt_frame *f, const tt_gcall *c, uint32_t begun)
 {
-    const tt_machine *m = w->m;
+    const tt_automaton *m = w->m;
     const tt_gstate *ret = &m->states[c->ret];
     if (!tt_gset_has(&m->sets[c->first], w->byte) || (c->extra && !extra_may(m, f)) ||
         begun >= MOST_BEGUN)
@@ -186,7 +186,7 @@ static void by_call(walk *w, const tt_frame *f, const tt_gcall *c, uint32_t begu
         .parent = f->parent, .state = c->entry, .param = c->param, .depth = f->depth};
     /* A rule that ends with a call does not wait for it. */
     if (!(ret->flags & TT_STATE_LAST) || ret->guard != TT_GUARD_NONE) {
-        if (w->frames->n == w->frames->cap || f->depth + ret->need > TT_MACHINE_NEST)
+        if (w->frames->n == w->frames->cap || f->depth + ret->need > TT_AUTOMATON_NEST)
             return;
         called.parent = w->frames->n++;
         called.depth++;
@@ -199,7 +199,7 @@ static void by_call(walk *w, const tt_frame *f, const tt_gcall *c, uint32_t begu
 
 static void step(walk *w, tt_frame f, uint32_t begun)
 {
-    const tt_machine *m = w->m;
+    const tt_automaton *m = w->m;
     for (;;) {
         const tt_gstate *s = &m->states[f.state];
         by_edges(w, &f, s);
@@ -213,14 +213,14 @@ static void step(walk *w, tt_frame f, uint32_t begun)
     }
 }
 
-void tt_match_step(const tt_machine *m, tt_frames *frames, const tt_frame *top, uint8_t b,
+void tt_match_step(const tt_automaton *m, tt_frames *frames, const tt_frame *top, uint8_t b,
                    tt_tops *out)
 {
     walk w = {.m = m, .frames = frames, .out = out, .byte = b};
     step(&w, *top, 0);
 }
 
-bool tt_match_complete(const tt_machine *m, const tt_frames *frames, const tt_frame *top)
+bool tt_match_complete(const tt_automaton *m, const tt_frames *frames, const tt_frame *top)
 {
     tt_frame f = *top;
     while (m->states[f.state].flags & TT_STATE_FINAL) {
@@ -233,7 +233,7 @@ bool tt_match_complete(const tt_machine *m, const tt_frames *frames, const tt_fr
     return false;
 }
 
-uint32_t tt_match_room(const tt_machine *m, const tt_frame *top)
+uint32_t tt_match_room(const tt_automaton *m, const tt_frame *top)
 {
     const tt_gstate *s = &m->states[top->state];
     if (!(s->flags & TT_STATE_ABSORBS))
@@ -246,9 +246,9 @@ uint32_t tt_match_room(const tt_machine *m, const tt_frame *top)
 
 /* ---- matchers ---- */
 
-tt_status tt_matcher_init(tt_matcher *t, const tt_machine *m, uint32_t start, tt_error *err)
+tt_status tt_gmatcher_init(tt_gmatcher *t, const tt_automaton *m, uint32_t start, tt_error *err)
 {
-    tt_matcher x = {.m = m};
+    tt_gmatcher x = {.m = m};
     x.frames.cap = TT_MATCH_FRAMES;
     x.tops.cap = x.next.cap = TT_MATCH_PARALLEL;
     x.frames.v = malloc(x.frames.cap * sizeof *x.frames.v);
@@ -256,24 +256,24 @@ tt_status tt_matcher_init(tt_matcher *t, const tt_machine *m, uint32_t start, tt
     x.next.v = malloc(x.next.cap * sizeof *x.next.v);
     x.spare = malloc(x.frames.cap * sizeof *x.spare);
     if (x.frames.v == NULL || x.tops.v == NULL || x.next.v == NULL || x.spare == NULL) {
-        tt_matcher_free(&x);
+        tt_gmatcher_free(&x);
         return tt_fail(err, TT_ERR_NOMEM, "out of memory for the state of a grammar");
     }
-    tt_matcher_reset(&x, start);
+    tt_gmatcher_reset(&x, start);
     *t = x;
     return TT_OK;
 }
 
-void tt_matcher_free(tt_matcher *t)
+void tt_gmatcher_free(tt_gmatcher *t)
 {
     free(t->frames.v);
     free(t->tops.v);
     free(t->next.v);
     free(t->spare);
-    *t = (tt_matcher){0};
+    *t = (tt_gmatcher){0};
 }
 
-void tt_matcher_reset(tt_matcher *t, uint32_t start)
+void tt_gmatcher_reset(tt_gmatcher *t, uint32_t start)
 {
     t->frames.n = 0;
     t->tops.n = 1;
@@ -281,7 +281,7 @@ void tt_matcher_reset(tt_matcher *t, uint32_t start)
 }
 
 /* Keeps the first `keep` frames and those that stacks stand on, in their order. */
-static void compact(tt_matcher *t, uint32_t keep)
+static void compact(tt_gmatcher *t, uint32_t keep)
 {
     tt_frame *old = t->frames.v, *spare = t->spare;
     uint32_t n = t->frames.n, kept = keep;
@@ -309,14 +309,14 @@ static void compact(tt_matcher *t, uint32_t keep)
             t->tops.v[k].parent = spare[t->tops.v[k].parent].number;
 }
 
-static void swap_tops(tt_matcher *t)
+static void swap_tops(tt_gmatcher *t)
 {
     tt_tops x = t->tops;
     t->tops = t->next;
     t->next = x;
 }
 
-static bool push_byte(tt_matcher *t, uint8_t b)
+static bool push_byte(tt_gmatcher *t, uint8_t b)
 {
     uint32_t frames = t->frames.n;
     t->next.n = 0;
@@ -330,7 +330,7 @@ static bool push_byte(tt_matcher *t, uint8_t b)
     return true;
 }
 
-size_t tt_matcher_push(tt_matcher *t, const char *bytes, size_t n)
+size_t tt_gmatcher_push(tt_gmatcher *t, const char *bytes, size_t n)
 {
     tt_frame before[TT_MATCH_PARALLEL];
     uint32_t n_before = t->tops.n, frames = t->frames.n;
@@ -349,7 +349,7 @@ size_t tt_matcher_push(tt_matcher *t, const char *bytes, size_t n)
     return n;
 }
 
-bool tt_matcher_complete(const tt_matcher *t)
+bool tt_gmatcher_complete(const tt_gmatcher *t)
 {
     for (uint32_t i = 0; i < t->tops.n; i++)
         if (tt_match_complete(t->m, &t->frames, &t->tops.v[i]))
@@ -357,7 +357,7 @@ bool tt_matcher_complete(const tt_matcher *t)
     return false;
 }
 
-bool tt_matcher_goes_on(const tt_matcher *t)
+bool tt_gmatcher_goes_on(const tt_gmatcher *t)
 {
     tt_frame v[TT_MATCH_PARALLEL];
     tt_frames frames = t->frames; /* what is added lies above its n, and is forgotten */
@@ -373,7 +373,7 @@ bool tt_matcher_goes_on(const tt_matcher *t)
     return false;
 }
 
-void tt_matcher_copy(tt_matcher *to, const tt_matcher *from)
+void tt_gmatcher_copy(tt_gmatcher *to, const tt_gmatcher *from)
 {
     to->m = from->m;
     to->frames.n = from->frames.n;

@@ -1,17 +1,17 @@
-/* matcher.h: where an answer stands in a machine, and what it may go on with.
+/* matcher.h: where an answer stands in an automaton, and what it may go on with.
  *
  * Owns:      sets of parallel stacks, steps by bytes, copies to go back to.
- * Not here:  tokens (mask.h), making machines (machine.h).
+ * Not here:  tokens (mask.h), making automata (automaton.h).
  * Laws:      (1) bytes that lead nowhere leave a matcher as it was;  (2) at most
  *            TT_MATCH_PARALLEL stacks are followed at a time: of more, those that come later in the
  *            schema are given up, which narrows what may follow and never leads astray;  (3)
  *            stepping does not allocate.
- * Threads:   a matcher belongs to one thread; machines are shared.
+ * Threads:   a matcher belongs to one thread; automata are shared.
  */
 #ifndef TT_GRAMMAR_MATCHER_H
 #define TT_GRAMMAR_MATCHER_H
 
-#include "grammar/machine.h"
+#include "grammar/automaton.h"
 
 #define TT_MATCH_PARALLEL 256u
 #define TT_MATCH_FRAMES   16384u
@@ -36,32 +36,32 @@ typedef struct tt_tops {
 } tt_tops;
 
 /* The stacks that follow from `top` on byte b, added to `out`. */
-void tt_match_step(const tt_machine *m, tt_frames *frames, const tt_frame *top, uint8_t b,
+void tt_match_step(const tt_automaton *m, tt_frames *frames, const tt_frame *top, uint8_t b,
                    tt_tops *out);
 /* Whether the text may end here. */
-bool tt_match_complete(const tt_machine *m, const tt_frames *frames, const tt_frame *top);
+bool tt_match_complete(const tt_automaton *m, const tt_frames *frames, const tt_frame *top);
 /* Characters that a state which absorbs has room for. */
-uint32_t tt_match_room(const tt_machine *m, const tt_frame *top);
+uint32_t tt_match_room(const tt_automaton *m, const tt_frame *top);
 
-typedef struct tt_matcher {
-    const tt_machine *m;
+typedef struct tt_gmatcher {
+    const tt_automaton *m;
     tt_frames frames;
     tt_tops tops, next;
     tt_frame *spare; /* for compaction */
-} tt_matcher;
+} tt_gmatcher;
 
-/* `start` is one of the machine's starts. */
-TT_MUST_CHECK tt_status tt_matcher_init(tt_matcher *t, const tt_machine *m, uint32_t start,
-                                        tt_error *err);
-void tt_matcher_free(tt_matcher *t);
-void tt_matcher_reset(tt_matcher *t, uint32_t start);
+/* `start` is one of the automaton's starts. */
+TT_MUST_CHECK tt_status tt_gmatcher_init(tt_gmatcher *t, const tt_automaton *m, uint32_t start,
+                                         tt_error *err);
+void tt_gmatcher_free(tt_gmatcher *t);
+void tt_gmatcher_reset(tt_gmatcher *t, uint32_t start);
 /* Takes n bytes and returns n, or the number of the byte that cannot follow, and then stays where
  * it was. */
-size_t tt_matcher_push(tt_matcher *t, const char *bytes, size_t n);
-bool tt_matcher_complete(const tt_matcher *t);
+size_t tt_gmatcher_push(tt_gmatcher *t, const char *bytes, size_t n);
+bool tt_gmatcher_complete(const tt_gmatcher *t);
 /* Whether some byte may follow. */
-bool tt_matcher_goes_on(const tt_matcher *t);
-/* `to` becomes what `from` is. Both of the same machine. */
-void tt_matcher_copy(tt_matcher *to, const tt_matcher *from);
+bool tt_gmatcher_goes_on(const tt_gmatcher *t);
+/* `to` becomes what `from` is. Both of the same automaton. */
+void tt_gmatcher_copy(tt_gmatcher *to, const tt_gmatcher *from);
 
 #endif

@@ -12,7 +12,7 @@
 
 #include <jansson.h>
 
-#include "grammar/machine.h"
+#include "grammar/automaton.h"
 
 #define TT_NUMBER_DIGITS  15u /* of a number with a fraction: what a double keeps */
 #define TT_INTEGER_DIGITS 18u /* what fits into 64 bits with a sign */

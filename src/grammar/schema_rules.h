@@ -1,4 +1,4 @@
-/* schema_rules.h: from schemas taken apart to rules of a machine.
+/* schema_rules.h: from schemas taken apart to rules of an automaton.
  *
  * Owns:      the rules of objects, arrays, strings, numbers and literals; which places share one.
  * Not here:  what schemas mean (shape.h), calls of tools (call_rules.h).
@@ -14,7 +14,7 @@
 #include "grammar/dfa.h"
 #include "grammar/shape.h"
 
-/* Rules that all schemas of a machine share. */
+/* Rules that all schemas of an automaton share. */
 typedef struct tt_shared_rules {
     tt_builder *b;
     const char *word; /* what no JSON string holds unescaped, or NULL */

@@ -3,7 +3,7 @@
  *
  * Owns:      keywords (which are honoured, ignored, refused), references, allOf, anyOf and oneOf,
  *            the places of a schema by JSON pointer.
- * Not here:  rules of a machine (schema_rules.c).
+ * Not here:  rules of an automaton (schema_rules.c).
  * Laws:      (1) a keyword that cannot be honoured is refused with its JSON pointer, or, where the
  *            schema is not strict, its place takes any value of its type, and that is written down;
  *            (2) alternatives of one place are at most TT_SHAPE_LEAVES;  (3) the alternatives

@@ -3,13 +3,13 @@
  * Owns:      what characters and escapes a text may have; UTF-8.
  * Not here:  texts of a pattern (pattern.h), the values around texts (schema_rules.c).
  * Laws:      (1) only whole characters of valid UTF-8, no NUL, no halves of surrogate pairs;  (2)
- *            each rule is built once a machine, however often it is called.
+ *            each rule is built once an automaton, however often it is called.
  * Threads:   one builder, one thread.
  */
 #ifndef TT_GRAMMAR_TEXT_RULES_H
 #define TT_GRAMMAR_TEXT_RULES_H
 
-#include "grammar/machine.h"
+#include "grammar/automaton.h"
 
 /* The states inside characters of two to four bytes that lead to `to`. */
 typedef struct tt_multibyte {

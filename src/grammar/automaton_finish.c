@@ -1,8 +1,8 @@
-/* From the builder's lists to the packed machine: what cannot end is cut off. */
+/* From the builder's lists to the packed automaton: what cannot end is cut off. */
 #include <stdlib.h>
 #include <string.h>
 
-#include "grammar/machine.h"
+#include "grammar/automaton.h"
 
 #define MOST_ROWS   2048u
 #define ROW_EDGES   4u /* a state with fewer is searched as fast */
@@ -11,7 +11,7 @@
 
 typedef struct finish {
     tt_builder *b;
-    tt_machine *m;
+    tt_automaton *m;
     uint16_t *need; /* [n_states] */
     /* Who leads to a state: by an edge, as what a call enters, as where it returns. */
     uint32_t *edge_at, *entry_at, *ret_at; /* [n_states + 1] */
@@ -222,12 +222,12 @@ static tt_status check_ends(finish *f, uint32_t start, tt_error *err)
         return tt_fail(err, TT_ERR_INVALID,
                        "no document can satisfy it: some required part excludes itself or contains "
                        "itself without end");
-    if (need > TT_MACHINE_NEST)
+    if (need > TT_AUTOMATON_NEST)
         return tt_fail(err, TT_ERR_LIMIT,
                        "the shortest document nests %u levels deep, at most %u are possible", need,
-                       TT_MACHINE_NEST);
+                       TT_AUTOMATON_NEST);
     for (uint32_t s = 0; s < f->b->n_states; s++)
-        if (f->need[s] > TT_MACHINE_NEST)
+        if (f->need[s] > TT_AUTOMATON_NEST)
             f->need[s] = TT_NO_END;
     return TT_OK;
 }
@@ -325,7 +325,7 @@ static uint32_t tidy(tt_gedge *e, uint32_t n, bool *simple)
 static void pack_state(finish *f, uint32_t s)
 {
     tt_builder *b = f->b;
-    tt_machine *m = f->m;
+    tt_automaton *m = f->m;
     tt_gstate *out = &m->states[s];
     bool simple = true;
     *out = (tt_gstate){.edges = m->n_edges,
@@ -367,7 +367,7 @@ static void pack_state(finish *f, uint32_t s)
         m->most_need = out->need;
 }
 
-static bool add_rows(tt_machine *m)
+static bool add_rows(tt_automaton *m)
 {
     uint32_t n = 0;
     for (uint32_t s = 0; s < m->n_states; s++)
@@ -393,7 +393,7 @@ static bool add_rows(tt_machine *m)
 /* ---- states that take any text ---- */
 
 /* Whether all of [lo, hi], and `more` continuation bytes after it, lead from s to `to`. */
-static bool all_lead(const tt_machine *m, uint32_t s, unsigned lo, unsigned hi, int more,
+static bool all_lead(const tt_automaton *m, uint32_t s, unsigned lo, unsigned hi, int more,
                      uint32_t to)
 {
     const tt_gstate *st = &m->states[s];
@@ -410,7 +410,7 @@ static bool all_lead(const tt_machine *m, uint32_t s, unsigned lo, unsigned hi, 
 }
 
 /* The lead bytes whose continuations have bounds of their own. */
-static bool bounded_lead(const tt_machine *m, uint32_t s, unsigned lead, unsigned lo, unsigned hi,
+static bool bounded_lead(const tt_automaton *m, uint32_t s, unsigned lead, unsigned lo, unsigned hi,
                          int more, uint32_t to)
 {
     uint32_t next = m->rows[m->states[s].row][lead];
@@ -418,7 +418,7 @@ static bool bounded_lead(const tt_machine *m, uint32_t s, unsigned lead, unsigne
 }
 
 /* Where every plain character leads, or TT_NO_STATE. Plain: see lexicon.h. */
-static uint32_t plain_target(const tt_machine *m, uint32_t s)
+static uint32_t plain_target(const tt_automaton *m, uint32_t s)
 {
     if (m->states[s].row == TT_NO_STATE)
         return TT_NO_STATE;
@@ -435,7 +435,7 @@ static uint32_t plain_target(const tt_machine *m, uint32_t s)
     return ok ? to : TT_NO_STATE;
 }
 
-static void find_absorbing(tt_machine *m)
+static void find_absorbing(tt_automaton *m)
 {
     for (uint32_t s = 0; s < m->n_states; s++) {
         uint32_t to = plain_target(m, s);
@@ -484,7 +484,7 @@ static void release(finish *f)
 static bool take_tables(finish *f)
 {
     tt_builder *b = f->b;
-    tt_machine *m = f->m;
+    tt_automaton *m = f->m;
     m->orders = malloc((b->n_orders + 1) * sizeof *m->orders);
     if (m->orders == NULL)
         return false;
@@ -518,7 +518,7 @@ static void *shrink(void *p, size_t bytes)
 static tt_status pack(finish *f, tt_error *err)
 {
     tt_builder *b = f->b;
-    tt_machine *m = f->m;
+    tt_automaton *m = f->m;
     uint32_t n = b->n_states;
     m->n_states = n;
     m->states = malloc((n + 1) * sizeof *m->states);
@@ -537,9 +537,10 @@ static tt_status pack(finish *f, tt_error *err)
     return TT_OK;
 }
 
-tt_status tt_machine_finish(tt_builder *b, const tt_starts *starts, tt_machine *out, tt_error *err)
+tt_status tt_automaton_finish(tt_builder *b, const tt_starts *starts, tt_automaton *out,
+                              tt_error *err)
 {
-    tt_machine m = {.starts = *starts};
+    tt_automaton m = {.starts = *starts};
     finish f = {.b = b, .m = &m};
     tt_status st;
     add_twins(b);
@@ -554,9 +555,9 @@ tt_status tt_machine_finish(tt_builder *b, const tt_starts *starts, tt_machine *
     TT_GOTO(find_firsts(&f, err), done);
     TT_GOTO(pack(&f, err), done);
     *out = m;
-    m = (tt_machine){0};
+    m = (tt_automaton){0};
 done:
     release(&f);
-    tt_machine_free(&m);
+    tt_automaton_free(&m);
     return st;
 }

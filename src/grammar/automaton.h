@@ -1,14 +1,14 @@
-/* machine.h: the automaton that a grammar is compiled to, and the bench that it is built on.
+/* automaton.h: the automaton that a grammar is compiled to, and what it is built with.
  *
  * Owns:      states with byte edges, calls between rules, counters and orders of properties; the
  *            checks that make every state lead to an end.
- * Not here:  what languages are (schema.h, ebnf.h, call_rules.h), running it (matcher.h), tokens
+ * Not here:  what languages are (schema_rules.h, ebnf.h, call_rules.h), running it (matcher.h), tokens
  *            (lexicon.h).
- * Laws:      (1) a finished machine never changes;  (2) from every state that it can get into there
- *            is a way to the end, within the depth that it was made for: no answer is led into a
- *            blind alley;  (3) building is bounded in states, memory and work: what is too large is
- *            TT_ERR_LIMIT, remembered by the builder until it is asked.
- * Threads:   a builder has one; a finished machine is shared freely.
+ * Laws:      (1) a finished automaton never changes;  (2) from every state that it can get into
+ *            there is a way to the end, within the depth that it was made for: no answer is led
+ * into a blind alley;  (3) building is bounded in states, memory and work: what is too large is
+ * TT_ERR_LIMIT, remembered by the builder until it is asked.
+ * Threads:   a builder has one; a finished automaton is shared freely.
  *
  * A rule is a set of states that edges join. A call leaves a rule for the entry state of another
  * and comes back to the state `ret`. A frame is one rule in work: its state, a number, and a
@@ -16,21 +16,21 @@
  * pair of bounds there; rules that take properties in order have the list of them, and the number
  * is the first that may still come. Guards say when a state may be entered.
  */
-#ifndef TT_GRAMMAR_MACHINE_H
-#define TT_GRAMMAR_MACHINE_H
+#ifndef TT_GRAMMAR_AUTOMATON_H
+#define TT_GRAMMAR_AUTOMATON_H
 
 #include "base/status.h"
 
-#define TT_MACHINE_STATES 100000u
-#define TT_MACHINE_EDGES  600000u
-#define TT_MACHINE_CALLS  300000u
-#define TT_MACHINE_WORK   40000000u /* steps of building: below 100 ms */
-#define TT_MACHINE_NEST   64u       /* rules, so arrays and objects, inside one another */
-#define TT_NO_STATE       UINT32_MAX
-#define TT_NO_LIMIT       UINT32_MAX
-#define TT_NO_END         UINT16_MAX
-#define TT_TOKEN_BYTE     0xFFu /* no text has it: announces a special token */
-#define TT_MACHINE_TOKENS 64u
+#define TT_AUTOMATON_STATES 100000u
+#define TT_AUTOMATON_EDGES  600000u
+#define TT_AUTOMATON_CALLS  300000u
+#define TT_AUTOMATON_WORK   40000000u /* steps of building: below 100 ms */
+#define TT_AUTOMATON_NEST   64u       /* rules, so arrays and objects, inside one another */
+#define TT_NO_STATE         UINT32_MAX
+#define TT_NO_LIMIT         UINT32_MAX
+#define TT_NO_END           UINT16_MAX
+#define TT_TOKEN_BYTE       0xFFu /* no text has it: announces a special token */
+#define TT_AUTOMATON_TOKENS 64u
 
 typedef enum tt_guard {
     TT_GUARD_NONE,
@@ -105,7 +105,7 @@ typedef struct tt_starts {
     uint32_t free;    /* with a thought or with the document */
 } tt_starts;
 
-typedef struct tt_machine {
+typedef struct tt_automaton {
     tt_gstate *states;
     tt_gedge *edges;
     tt_gcall *calls;
@@ -114,14 +114,14 @@ typedef struct tt_machine {
     tt_gcount *counts;
     tt_gorder *orders;
     uint32_t *order_data, *lists;
-    char *tokens[TT_MACHINE_TOKENS]; /* contents of special tokens; the k-th is the bytes FF, k */
+    char *tokens[TT_AUTOMATON_TOKENS]; /* contents of special tokens; the k-th is the bytes FF, k */
     uint32_t n_states, n_edges, n_calls, n_rows, n_sets, n_tokens;
     tt_starts starts;
     uint16_t most_need;
     size_t bytes; /* of memory */
-} tt_machine;
+} tt_automaton;
 
-void tt_machine_free(tt_machine *m);
+void tt_automaton_free(tt_automaton *m);
 
 /* ---- building ---- */
 
@@ -161,7 +161,7 @@ typedef struct tt_builder {
     uint32_t n_states, n_edges, n_calls, n_sets, n_counts, n_orders, n_order_data, n_lists;
     uint32_t cap_states, cap_edges, cap_calls, cap_sets, cap_counts, cap_orders, cap_order_data,
         cap_lists;
-    char *tokens[TT_MACHINE_TOKENS];
+    char *tokens[TT_AUTOMATON_TOKENS];
     uint32_t n_tokens;
     uint64_t work, limit; /* steps that were taken, that may be */
     tt_status failed;
@@ -220,7 +220,7 @@ void tt_builder_rewind(tt_builder *b, const tt_builder_mark *mark);
 
 /* Checks and packs everything. TT_ERR_INVALID when no document ends, TT_ERR_LIMIT when the way to
  * the end is too deep. */
-TT_MUST_CHECK tt_status tt_machine_finish(tt_builder *b, const tt_starts *starts, tt_machine *out,
-                                          tt_error *err);
+TT_MUST_CHECK tt_status tt_automaton_finish(tt_builder *b, const tt_starts *starts,
+                                            tt_automaton *out, tt_error *err);
 
 #endif

@@ -1,4 +1,4 @@
-#include "grammar/machine.h"
+#include "grammar/automaton.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -7,7 +7,7 @@
 
 void tt_builder_init(tt_builder *b)
 {
-    *b = (tt_builder){.limit = TT_MACHINE_WORK};
+    *b = (tt_builder){.limit = TT_AUTOMATON_WORK};
     (void)tt_builder_state(b);
     (void)tt_builder_count(b, 0, TT_NO_LIMIT);
 }
@@ -27,7 +27,7 @@ void tt_builder_free(tt_builder *b)
     *b = (tt_builder){0};
 }
 
-void tt_machine_free(tt_machine *m)
+void tt_automaton_free(tt_automaton *m)
 {
     free(m->states);
     free(m->edges);
@@ -40,7 +40,7 @@ void tt_machine_free(tt_machine *m)
     free(m->lists);
     for (uint32_t i = 0; i < m->n_tokens; i++)
         free(m->tokens[i]);
-    *m = (tt_machine){0};
+    *m = (tt_automaton){0};
 }
 
 /* ---- failure ---- */
@@ -63,7 +63,7 @@ bool tt_builder_work(tt_builder *b, uint64_t n)
 
 uint64_t tt_builder_ration(tt_builder *b, uint32_t share)
 {
-    uint64_t before = b->limit, most = b->work + TT_MACHINE_WORK / share;
+    uint64_t before = b->limit, most = b->work + TT_AUTOMATON_WORK / share;
     b->limit = most < before ? most : before;
     return before;
 }
@@ -110,7 +110,7 @@ static bool room(tt_builder *b, void **array, uint32_t count, uint32_t *cap, uin
 
 uint32_t tt_builder_state(tt_builder *b)
 {
-    if (!ROOM(b, states, 1, TT_MACHINE_STATES, "more than 100,000 states"))
+    if (!ROOM(b, states, 1, TT_AUTOMATON_STATES, "more than 100,000 states"))
         return 0;
     b->states[b->n_states] = (tt_bstate){.edges = TT_NO_STATE, .calls = TT_NO_STATE};
     return b->n_states++;
@@ -145,7 +145,7 @@ void tt_builder_space(tt_builder *b, uint32_t state)
 
 void tt_builder_edge(tt_builder *b, uint32_t from, unsigned lo, unsigned hi, uint32_t to)
 {
-    if (!ROOM(b, edges, 1, TT_MACHINE_EDGES, "more than 600,000 edges"))
+    if (!ROOM(b, edges, 1, TT_AUTOMATON_EDGES, "more than 600,000 edges"))
         return;
     b->edges[b->n_edges] =
         (tt_bedge){.next = b->states[from].edges, .to = to, .lo = (uint8_t)lo, .hi = (uint8_t)hi};
@@ -170,7 +170,7 @@ void tt_builder_text_to(tt_builder *b, uint32_t from, const char *text, size_t n
 
 static void add_call(tt_builder *b, uint32_t from, tt_bcall call)
 {
-    if (!ROOM(b, calls, 1, TT_MACHINE_CALLS, "more than 300,000 calls"))
+    if (!ROOM(b, calls, 1, TT_AUTOMATON_CALLS, "more than 300,000 calls"))
         return;
     call.next = b->states[from].calls;
     b->calls[b->n_calls] = call;
@@ -187,7 +187,7 @@ static uint32_t add_set(tt_builder *b, const tt_gset *set)
     for (uint32_t i = b->n_sets; i-- > 0 && b->n_sets - i < 64;)
         if (memcmp(&b->sets[i], set, sizeof *set) == 0)
             return i;
-    if (!ROOM(b, sets, 1, TT_MACHINE_CALLS, "more than 300,000 sets"))
+    if (!ROOM(b, sets, 1, TT_AUTOMATON_CALLS, "more than 300,000 sets"))
         return 0;
     b->sets[b->n_sets] = *set;
     return b->n_sets++;
@@ -220,7 +220,7 @@ uint32_t tt_builder_count(tt_builder *b, uint32_t min, uint32_t max)
     for (uint32_t i = 0; i < b->n_counts && i < 256; i++)
         if (b->counts[i].min == min && b->counts[i].max == max)
             return i;
-    if (!ROOM(b, counts, 1, TT_MACHINE_STATES, "more than 100,000 bounds"))
+    if (!ROOM(b, counts, 1, TT_AUTOMATON_STATES, "more than 100,000 bounds"))
         return 0;
     b->counts[b->n_counts] = (tt_gcount){min, max};
     return b->n_counts++;
@@ -228,7 +228,7 @@ uint32_t tt_builder_count(tt_builder *b, uint32_t min, uint32_t max)
 
 uint32_t tt_builder_list(tt_builder *b, const uint32_t *items, uint32_t n, bool extra)
 {
-    if (!ROOM(b, lists, n + 1, 4 * TT_MACHINE_EDGES, "its property names are too long"))
+    if (!ROOM(b, lists, n + 1, 4 * TT_AUTOMATON_EDGES, "its property names are too long"))
         return 0;
     uint32_t at = b->n_lists;
     b->lists[at] = n << 1 | extra;
@@ -241,8 +241,8 @@ uint32_t tt_builder_list(tt_builder *b, const uint32_t *items, uint32_t n, bool 
 uint32_t tt_builder_order(tt_builder *b, uint32_t n, const bool *required, bool extra,
                           uint32_t entry, uint32_t after)
 {
-    if (!ROOM(b, orders, 1, TT_MACHINE_STATES, "more than 100,000 objects") ||
-        !ROOM(b, order_data, 3 * n + 3, 4 * TT_MACHINE_STATES, "too many properties"))
+    if (!ROOM(b, orders, 1, TT_AUTOMATON_STATES, "more than 100,000 objects") ||
+        !ROOM(b, order_data, 3 * n + 3, 4 * TT_AUTOMATON_STATES, "too many properties"))
         return 0;
     uint32_t at = b->n_order_data, missing = 0, next = n;
     for (uint32_t i = n + 1; i-- > 0;) {
@@ -277,7 +277,7 @@ void tt_builder_token(tt_builder *b, uint32_t from, const char *content, size_t 
         return;
     while (k < b->n_tokens && (strlen(b->tokens[k]) != n || memcmp(b->tokens[k], content, n) != 0))
         k++;
-    if (k == TT_MACHINE_TOKENS) {
+    if (k == TT_AUTOMATON_TOKENS) {
         tt_builder_fail(b, TT_ERR_LIMIT, "more than 64 special tokens");
         return;
     }
