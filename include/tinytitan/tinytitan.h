@@ -188,7 +188,8 @@ typedef struct tt_plan {
     char forecast[384];    /* what the estimates rest on */
     char heat[384];        /* what became of the heat profile, or "" without one */
     tt_status heat_status; /* TT_ERR_NOT_FOUND: there is none yet; others are failures */
-    uint64_t reserved[8];
+    uint32_t vocab_size;   /* logits of a position */
+    uint64_t reserved[7];
 } tt_plan;
 
 /* Fills `plan` for the install at `path`. TT_ERR_BUDGET (with `plan` filled) when it cannot fit:
@@ -514,6 +515,8 @@ TT_API TT_MUST_CHECK tt_status tt_constraint_create(const tt_grammar *grammar, t
                                                     tt_constraint_start start,
                                                     tt_constraint **constraint, tt_error *err);
 TT_API void tt_constraint_close(tt_constraint **constraint);
+/* Memory of one constraint. */
+TT_API size_t tt_constraint_bytes(const tt_lexicon *lexicon);
 /* Back to the beginning of an answer. */
 TT_API void tt_constraint_reset(tt_constraint *constraint, tt_constraint_start start);
 /* The ids that may follow, one bit each, (vocab_size + 63) / 64 words, valid until the next call on

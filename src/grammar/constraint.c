@@ -160,6 +160,12 @@ void tt_constraint_close(tt_constraint **cp)
     *cp = NULL;
 }
 
+size_t tt_constraint_bytes(const tt_lexicon *x)
+{
+    return sizeof(tt_constraint) + tt_gmatcher_bytes() + tt_walker_bytes(x) +
+           x->words * sizeof(uint64_t);
+}
+
 void tt_constraint_reset(tt_constraint *c, tt_constraint_start start)
 {
     tt_gmatcher_reset(&c->at, start_state(c->g, start));

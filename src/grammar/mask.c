@@ -22,6 +22,12 @@ tt_status tt_walker_init(tt_walker *w, const tt_lexicon *x, tt_error *err)
     return TT_OK;
 }
 
+size_t tt_walker_bytes(const tt_lexicon *x)
+{
+    return ((size_t)TT_MATCH_FRAMES + MOST_TOPS) * sizeof(tt_frame) +
+           2 * (size_t)(x->deepest + 2) * sizeof(uint32_t);
+}
+
 void tt_walker_free(tt_walker *w)
 {
     free(w->frames.v);

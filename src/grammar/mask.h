@@ -21,6 +21,7 @@ typedef struct tt_walker {
 } tt_walker;
 
 TT_MUST_CHECK tt_status tt_walker_init(tt_walker *w, const tt_lexicon *x, tt_error *err);
+size_t tt_walker_bytes(const tt_lexicon *x); /* memory that it holds */
 void tt_walker_free(tt_walker *w);
 /* Adds to `mask` the tokens that may follow where t stands. `grammar` names its automaton in the
  * cache. */

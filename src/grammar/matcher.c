@@ -264,6 +264,11 @@ tt_status tt_gmatcher_init(tt_gmatcher *t, const tt_automaton *m, uint32_t start
     return TT_OK;
 }
 
+size_t tt_gmatcher_bytes(void)
+{
+    return (2 * (size_t)TT_MATCH_FRAMES + 2 * TT_MATCH_PARALLEL) * sizeof(tt_frame);
+}
+
 void tt_gmatcher_free(tt_gmatcher *t)
 {
     free(t->frames.v);

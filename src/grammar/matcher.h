@@ -53,6 +53,7 @@ typedef struct tt_gmatcher {
 /* `start` is one of the automaton's starts. */
 TT_MUST_CHECK tt_status tt_gmatcher_init(tt_gmatcher *t, const tt_automaton *m, uint32_t start,
                                          tt_error *err);
+size_t tt_gmatcher_bytes(void); /* memory that it holds */
 void tt_gmatcher_free(tt_gmatcher *t);
 void tt_gmatcher_reset(tt_gmatcher *t, uint32_t start);
 /* Takes n bytes and returns n, or the number of the byte that cannot follow, and then stays where
