@@ -32,6 +32,7 @@ static const command commands[] = {
     {"chain", bench_chain, "the ids that a synthetic install was made for"},
     {"synth", bench_synth, "writes a model of random weights in a published geometry"},
     {"kernels", bench_kernels, "a level's kernels: proved, then timed beside the machine's limits"},
+    {"grammar", bench_grammar, "masks of structured output: what they cost, and what they let out"},
     {"io", bench_io, "bytes a second of the disk, by reader, depth and piece size"},
 };
 

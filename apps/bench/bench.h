@@ -2,7 +2,7 @@
  *
  * Owns:      the model options and their defaults, opening a model from them, errors and results
  *            on their way out.
- * Not here:  the measurements (logits.c, perplexity.c, speed.c, disk.c, replay_trace.c), models
+ * Not here:  the measurements (logits.c, perplexity.c, speed.c, disk.c, replay_trace.c, masks.c), models
  *            made for them (synth.h).
  * Laws:      (1) exit codes: 0 done, 1 failed, 2 the command line alone is wrong, 128 and a
  *            signal's number;  (2) results go to stdout, with --json as one object on its last
@@ -96,6 +96,7 @@ int bench_io(int argc, char **argv);
 int bench_kernels(int argc, char **argv);
 int bench_replay(int argc, char **argv);
 int bench_chain(int argc, char **argv);
+int bench_grammar(int argc, char **argv);
 int bench_synth(int argc, char **argv);
 
 #endif

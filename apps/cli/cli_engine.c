@@ -16,7 +16,7 @@
 
 void tt_engine_init(tt_engine *e, const tt_cli_options *o, double started)
 {
-    *e = (tt_engine){.o = o, .started = started};
+    *e = (tt_engine){.o = o, .load = o->load, .started = started};
 }
 
 /* A profile that cannot be kept is told and nothing more. */
@@ -31,6 +31,9 @@ static void save_heat(tt_engine *e)
 void tt_engine_close(tt_engine *e)
 {
     save_heat(e);
+    tt_constraint_close(&e->constraint);
+    tt_lexicon_close(&e->lexicon);
+    tt_grammar_close(&e->grammar);
     tt_sampler_close(&e->sampler);
     tt_session_close(&e->session);
     tt_model_close(&e->model);
@@ -44,7 +47,7 @@ tt_status tt_engine_plan(tt_engine *e, tt_error *err)
     if (!tt_dir_exists(e->o->model) && !tt_file_exists(e->o->model))
         return tt_fail_at(err, TT_ERR_NOT_FOUND, e->o->model, -1,
                           "no such directory; TinyTitanRepack makes an install from a checkpoint");
-    tt_status st = tt_model_plan(e->o->model, &e->o->load, &e->plan, err);
+    tt_status st = tt_model_plan(e->o->model, &e->load, &e->plan, err);
     if (st == TT_OK && e->o->cache_given && e->plan.experts_per_layer == 0)
         return tt_fail(err, TT_ERR_INVALID,
                        "options of the expert cache were given, but this is a dense model");
@@ -131,6 +134,53 @@ tt_status tt_engine_text_optional(tt_engine *e, tt_error *err)
     return open_text(e, true, err);
 }
 
+/* ---- grammar ---- */
+
+static tt_status compile_grammar(tt_engine *e, tt_error *err)
+{
+    const char *schema = e->o->json_schema, *path = schema != NULL ? schema : e->o->grammar;
+    char *text = NULL;
+    size_t len = 0;
+    TT_TRY(tt_prompt_read(path, &text, &len, err));
+    tt_status st = schema != NULL ? tt_grammar_from_schema(text, len, &e->grammar, err)
+                                  : tt_grammar_from_ebnf(text, len, &e->grammar, err);
+    tt_free(text);
+    if (st != TT_OK && err != NULL && err->file[0] == '\0')
+        tt_error_set_file(err, path);
+    return st;
+}
+
+/* The plan again, with less for the model; then its sums cover the grammar too. */
+static tt_status plan_beside_grammar(tt_engine *e, tt_error *err)
+{
+    uint64_t budget = e->plan.budget, own = e->grammar_bytes;
+    bool given = e->plan.budget_given;
+    if (budget <= own)
+        return tt_fail(err, TT_ERR_BUDGET,
+                       "the budget has %.1f MiB, the grammar alone needs %.1f MiB: raise "
+                       "--ram-budget",
+                       (double)budget / (double)TT_MIB, (double)own / (double)TT_MIB);
+    e->load.ram_budget = budget - own;
+    tt_status st = tt_model_plan(e->o->model, &e->load, &e->plan, err);
+    e->plan.total += own;
+    e->plan.budget += own;
+    e->plan.budget_given = given;
+    return st;
+}
+
+tt_status tt_engine_grammar(tt_engine *e, tt_error *err)
+{
+    tt_grammar_info info;
+    if (e->o->json_schema == NULL && e->o->grammar == NULL)
+        return TT_OK;
+    TT_TRY(compile_grammar(e, err));
+    TT_TRY(tt_lexicon_create(e->tok, e->plan.vocab_size, &e->lexicon, err));
+    TT_TRY(tt_constraint_create(e->grammar, e->lexicon, TT_START_ANSWER, &e->constraint, err));
+    tt_grammar_get_info(e->grammar, &info);
+    e->grammar_bytes = info.bytes + tt_lexicon_bytes(e->lexicon) + tt_constraint_bytes(e->lexicon);
+    return plan_beside_grammar(e, err);
+}
+
 /* ---- weights ---- */
 
 typedef struct load_progress {
@@ -152,13 +202,17 @@ static bool on_load(void *ctx, uint64_t done, uint64_t total)
 tt_status tt_engine_load(tt_engine *e, tt_error *err)
 {
     load_progress p = {.begun = tt_now()};
-    tt_status st = tt_model_open(e->o->model, &e->o->load, on_load, &p, &e->model, err);
+    tt_status st = tt_model_open(e->o->model, &e->load, on_load, &p, &e->model, err);
     tt_out_progress_end();
     if (st == TT_OK)
         st = tt_session_create(e->model, &e->session, err);
     tt_model_info info;
     if (st == TT_OK) {
+        bool given = e->plan.budget_given;
         e->plan = *tt_model_get_plan(e->model);
+        e->plan.total += e->grammar_bytes;
+        e->plan.budget += e->grammar_bytes;
+        e->plan.budget_given = given;
         tt_model_get_info(e->model, &info);
         st = tt_sampler_create(&e->sampling, info.vocab_size, &e->sampler, err);
         if (e->plan.heat_status != TT_OK && e->plan.heat_status != TT_ERR_NOT_FOUND)

@@ -2,7 +2,7 @@
  * cheaply.
  *
  * Owns:      tokenizer, model, session and sampler, the tools' text, the choice of chat or raw, the
- * sampling that is in force.
+ * sampling that is in force, the grammar of answers.
  * Not here:  the loop of one answer (generate.c).
  * Laws:      (1) everything that can be refused without weights is refused before they are loaded;
  * (2) a seed that was not given is drawn once and can be read back.
@@ -24,6 +24,11 @@ typedef struct tt_engine {
     bool chat;
     bool sampling_from_file; /* defaults came from generation_config.json */
     char *tools;             /* JSON, or NULL */
+    tt_model_options load;   /* the model's share of the budget */
+    tt_grammar *grammar;     /* of answers, or NULL; then the next two are NULL as well */
+    tt_lexicon *lexicon;
+    tt_constraint *constraint;
+    uint64_t grammar_bytes; /* what they take of the budget */
     /* --stop: special tokens by id, everything else by text */
     uint32_t stop_ids[TT_ARG_LIST_MAX], n_stop_ids;
     const char *stop_texts[TT_ARG_LIST_MAX];
@@ -38,6 +43,8 @@ void tt_engine_close(tt_engine *e);
 TT_MUST_CHECK tt_status tt_engine_plan(tt_engine *e, tt_error *err);
 /* Tokenizer, template, tools and sampling defaults. */
 TT_MUST_CHECK tt_status tt_engine_text(tt_engine *e, tt_error *err);
+/* Grammar of answers, if there is one, and room for it in the plan. After tt_engine_text. */
+TT_MUST_CHECK tt_status tt_engine_grammar(tt_engine *e, tt_error *err);
 /* Sampling and mode for --plan: an install without a tokenizer is fine. */
 TT_MUST_CHECK tt_status tt_engine_text_optional(tt_engine *e, tt_error *err);
 /* Weights, session and sampler, with progress on a terminal. TT_ERR_ABORTED after Ctrl-C. */

@@ -68,8 +68,14 @@ static int run_plan(tt_engine *e)
     tt_status plan = tt_engine_plan(e, &err);
     if (plan != TT_OK && plan != TT_ERR_BUDGET)
         return fail(&err);
-    if (tt_engine_text_optional(e, &other) != TT_OK ||
-        tt_report_plan(e, plan == TT_OK ? NULL : &err, &other) != TT_OK)
+    if (tt_engine_text_optional(e, &other) != TT_OK)
+        return fail(&other);
+    if (plan == TT_OK && e->tok != NULL) {
+        plan = tt_engine_grammar(e, &err);
+        if (plan != TT_OK && plan != TT_ERR_BUDGET)
+            return fail(&err);
+    }
+    if (tt_report_plan(e, plan == TT_OK ? NULL : &err, &other) != TT_OK)
         return fail(&other);
     return plan == TT_OK ? EXIT_ANSWERED : fail(&err);
 }
@@ -188,7 +194,8 @@ static int run(tt_engine *e)
         return fail(&err);
     if (e->o->plan)
         return run_plan(e);
-    if (tt_engine_plan(e, &err) != TT_OK || tt_engine_text(e, &err) != TT_OK)
+    if (tt_engine_plan(e, &err) != TT_OK || tt_engine_text(e, &err) != TT_OK ||
+        tt_engine_grammar(e, &err) != TT_OK)
         return fail(&err);
     if (e->o->load.expert_slots > e->plan.experts_per_layer)
         tt_out_notice("--expert-cache-slots %u is cut to the %u experts of a layer",

@@ -40,6 +40,11 @@ static size_t add_text_rows(tt_arg *table, tt_cli_options *o, words *w)
         TT_OPT_STRING("system", &o->system, "TEXT", "system message of the conversation"),
         TT_OPT_STRING("tools", &o->tools, "FILE",
                       "JSON array of tools that the model may call (OpenAI shape)"),
+        TT_OPT_STRING("json-schema", &o->json_schema, "FILE",
+                      "the answer is JSON that satisfies the schema in FILE; a thought may come "
+                      "first"),
+        TT_OPT_STRING("grammar", &o->grammar, "FILE",
+                      "the answer follows the grammar in FILE (docs/grammar.md)"),
         TT_OPT_ENUM("thinking", &w->thinking, thinking_words,
                     "let the model think before it answers, or not (default: as its template has "
                     "it)"),
@@ -140,6 +145,14 @@ static tt_status check_input(const tt_cli_options *o, tt_error *err)
     return TT_OK;
 }
 
+static tt_status check_grammar(const tt_cli_options *o, tt_error *err)
+{
+    if (o->json_schema != NULL && o->grammar != NULL)
+        return tt_fail(err, TT_ERR_INVALID,
+                       "--json-schema and --grammar exclude each other: give one");
+    return TT_OK;
+}
+
 static tt_status check_reports(const tt_cli_options *o, tt_error *err)
 {
     if (o->json && o->interactive && !o->plan)
@@ -226,6 +239,7 @@ tt_status tt_cli_options_parse(tt_cli_options *out, int argc, char *const *argv,
         note_given(&o, table);
         apply_words(&o, &w);
         TT_TRY(check_input(&o, err));
+        TT_TRY(check_grammar(&o, err));
         TT_TRY(check_reports(&o, err));
         TT_TRY(check_text(&o, err));
         TT_TRY(check_numbers(&o, err));

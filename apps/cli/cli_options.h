@@ -26,6 +26,7 @@ typedef struct tt_cli_options {
     bool plan, stats, json, quiet;
     bool chat, raw, interactive;
     const char *model, *prompt, *messages, *system, *tools; /* borrowed from argv */
+    const char *json_schema, *grammar;
     tt_thinking thinking;
     uint32_t max_new; /* 0: until the context is full */
     tt_arg_list stop;

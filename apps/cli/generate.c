@@ -134,6 +134,33 @@ static bool holds(const uint32_t *ids, size_t n, uint32_t id)
     return false;
 }
 
+/* Where an answer that has a grammar begins: thoughts come before it. */
+static tt_constraint_start start_of(const tt_engine *e, const tt_prompt *prompt)
+{
+    if (prompt->in_thought)
+        return TT_START_THOUGHT;
+    bool thinks = e->chat && e->o->thinking != TT_THINKING_OFF &&
+                  tt_tokenizer_special_id(e->tok, "<think>") >= 0;
+    return thinks ? TT_START_MAY_THINK : TT_START_ANSWER;
+}
+
+static tt_status sample(tt_engine *e, uint32_t *id, tt_error *err)
+{
+    const uint64_t *mask = NULL;
+    if (e->constraint != NULL)
+        TT_TRY(tt_constraint_mask(e->constraint, &mask, err));
+    TT_TRY(tt_sampler_sample_masked(e->sampler, tt_session_logits(e->session), mask, id, err));
+    if (e->constraint != NULL)
+        TT_TRY(tt_constraint_accept(e->constraint, *id, err));
+    tt_sampler_accept(e->sampler, *id, true);
+    return TT_OK;
+}
+
+static bool complete(const tt_engine *e)
+{
+    return e->constraint != NULL && tt_constraint_where(e->constraint) == TT_PLACE_OVER;
+}
+
 /* Takes the next token in. *done when it ends the answer. */
 static tt_status take_token(run *r, bool *done, uint32_t *id, tt_error *err)
 {
@@ -142,8 +169,7 @@ static tt_status take_token(run *r, bool *done, uint32_t *id, tt_error *err)
     size_t n_end, len;
     const char *text;
     const uint32_t *end = tt_tokenizer_stop_ids(e->tok, &n_end);
-    TT_TRY(tt_sampler_sample(e->sampler, tt_session_logits(e->session), id, err));
-    tt_sampler_accept(e->sampler, *id, true);
+    TT_TRY(sample(e, id, err));
     a->completion_tokens++;
     *done = true;
     if (holds(end, n_end, *id)) {
@@ -158,6 +184,10 @@ static tt_status take_token(run *r, bool *done, uint32_t *id, tt_error *err)
     TT_TRY(push_text(r, text, len, err));
     if (r->matched)
         return TT_OK;
+    if (complete(e)) {
+        a->finish = TT_FINISH_STOP;
+        return TT_OK;
+    }
     if (e->o->max_new > 0 && a->completion_tokens >= e->o->max_new) {
         a->finish = TT_FINISH_LENGTH;
         return TT_OK;
@@ -211,6 +241,8 @@ tt_status tt_generate(tt_engine *e, const tt_prompt *prompt, uint64_t seed, bool
     TT_TRY(tt_decoder_create(e->tok, true, &r.dec, err));
     tt_stop_match_init(&r.stops, e->stop_texts, e->n_stop_texts);
     tt_sampler_reset(e->sampler, seed);
+    if (e->constraint != NULL)
+        tt_constraint_reset(e->constraint, start_of(e, prompt));
     tt_status st = prefill(&r, prompt, err);
     tt_model_get_stats(e->model, &a->at_decode);
     if (st == TT_OK)

@@ -110,6 +110,9 @@ static void plan_answer(const tt_engine *e, tt_buf *b)
         tt_buf_printf(b, ", at most %u new tokens", o->max_new);
     if (o->stop.n > 0)
         tt_buf_printf(b, ", %u stop strings", o->stop.n);
+    if (o->json_schema != NULL || o->grammar != NULL)
+        tt_buf_printf(b, ", held to the %s in %s", o->grammar != NULL ? "grammar" : "schema",
+                      o->grammar != NULL ? o->grammar : o->json_schema);
     tt_buf_printf(
         b,
         "\nsampling   temperature %g, top-k %u, top-p %g, min-p %g, penalties: repetition "
@@ -129,8 +132,10 @@ static void plan_row(tt_buf *b, const char *what, uint64_t bytes, const char *no
                   note[0] != '\0' ? "   " : "", note);
 }
 
-static void plan_memory(const tt_plan *p, uint32_t asked, tt_buf *b)
+static void plan_memory(const tt_engine *e, tt_buf *b)
 {
+    const tt_plan *p = &e->plan;
+    uint32_t asked = e->o->load.expert_slots;
     char note[160] = "", size[32];
     tt_buf_puts(b, "memory\n");
     plan_row(b, "weights", p->weights, "resident tensors");
@@ -147,6 +152,8 @@ static void plan_memory(const tt_plan *p, uint32_t asked, tt_buf *b)
     plan_row(b, "state", p->state, "recurrent, convolution, checkpoint");
     plan_row(b, "scratch", p->scratch, "one prefill chunk, logits");
     plan_row(b, "program", p->fixed, "its files, tables, tokenizer, stacks; the kernel's tables");
+    if (e->grammar_bytes > 0)
+        plan_row(b, "grammar", e->grammar_bytes, "tokens laid out, masks, states");
     plan_row(b, "total", p->total, "");
     plan_row(b, "budget", p->budget,
              p->budget_given ? "given by --ram-budget" : "what the machine has to spare");
@@ -167,15 +174,17 @@ static json_t *sampling_json(const tt_engine *e)
                      e->o->seed_given ? json_integer((json_int_t)s->seed) : json_null());
 }
 
-static json_t *plan_memory_json(const tt_plan *p)
+static json_t *plan_memory_json(const tt_engine *e)
 {
+    const tt_plan *p = &e->plan;
     uint64_t machine = p->machine_available > INT64_MAX ? INT64_MAX : p->machine_available;
-    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:b, s:I}", "weights",
+    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:b, s:I}", "weights",
                      (json_int_t)p->weights, "expert_slots", (json_int_t)p->expert_slots, "kv",
                      (json_int_t)p->kv, "state", (json_int_t)p->state, "scratch",
-                     (json_int_t)p->scratch, "program", (json_int_t)p->fixed, "total",
-                     (json_int_t)p->total, "budget", (json_int_t)p->budget, "budget_given",
-                     (int)p->budget_given, "machine_available", (json_int_t)machine);
+                     (json_int_t)p->scratch, "program", (json_int_t)p->fixed, "grammar",
+                     (json_int_t)e->grammar_bytes, "total", (json_int_t)p->total, "budget",
+                     (json_int_t)p->budget, "budget_given", (int)p->budget_given,
+                     "machine_available", (json_int_t)machine);
 }
 
 static json_t *plan_text_json(const tt_engine *e)
@@ -185,12 +194,13 @@ static json_t *plan_text_json(const tt_engine *e)
     for (uint32_t i = 0; i < o->stop.n; i++)
         json_array_append_new(stop, json_string(o->stop.items[i]));
     return json_pack(
-        "{s:s?, s:s?, s:s?, s:o, s:o}", "mode",
+        "{s:s?, s:s?, s:s?, s:s?, s:s?, s:o, s:o}", "mode",
         e->tok == NULL ? NULL
         : e->chat      ? "chat"
                        : "raw",
         "thinking", o->thinking == TT_THINKING_DEFAULT ? NULL : thinking_word(o->thinking), "tools",
-        o->tools, "max_new", o->max_new > 0 ? json_integer(o->max_new) : json_null(), "stop", stop);
+        o->tools, "json_schema", o->json_schema, "grammar", o->grammar, "max_new",
+        o->max_new > 0 ? json_integer(o->max_new) : json_null(), "stop", stop);
 }
 
 static json_t *plan_cache_json(const tt_plan *p)
@@ -228,7 +238,7 @@ static json_t *plan_json(const tt_engine *e, const tt_error *refused)
         "slots_per_layer", (json_int_t)p->slots_per_layer, "slots_total",
         (json_int_t)p->slots_total, "expert_bytes", (json_int_t)p->expert_bytes, "weights_on_disk",
         (json_int_t)p->weights_on_disk, "reader", p->reader, "verify_reads",
-        (int)e->o->load.verify_reads, "memory", plan_memory_json(p), "cache", plan_cache_json(p),
+        (int)e->o->load.verify_reads, "memory", plan_memory_json(e), "cache", plan_cache_json(p),
         "expected", plan_expected_json(p), "text", plan_text_json(e), "sampling", sampling_json(e),
         "refused", refused != NULL ? refused->message : NULL);
 }
@@ -242,7 +252,7 @@ tt_status tt_report_plan(const tt_engine *e, const tt_error *refused, tt_error *
     plan_head(e, &b);
     plan_cache(e, &b);
     plan_answer(e, &b);
-    plan_memory(&e->plan, e->o->load.expert_slots, &b);
+    plan_memory(e, &b);
     plan_expected(&e->plan, &b);
     tt_status st = tt_buf_status(&b, err);
     if (st == TT_OK && !tt_out_text(b.data, b.len))

@@ -13,6 +13,8 @@
  * thread at a time. tt_tokenizer  text <-> ids, chat template, tool-call parsing. Opens without
  * weights. Read-only after load and usable from several threads; a tt_decoder belongs to one
  * thread.
+ *   tt_grammar    a compiled language that answers can be held to, tt_lexicon the tokens laid out
+ * for that, tt_constraint one answer's place in a grammar.
  *
  * Rules
  *   Every function that can fail returns tt_status (0 is success) and fills the caller's tt_error
@@ -109,6 +111,9 @@ typedef struct tt_session tt_session;
 typedef struct tt_sampler tt_sampler;
 typedef struct tt_tokenizer tt_tokenizer;
 typedef struct tt_decoder tt_decoder;
+typedef struct tt_lexicon tt_lexicon;
+typedef struct tt_grammar tt_grammar;
+typedef struct tt_constraint tt_constraint;
 
 typedef struct tt_model_options {
     const char *backend; /* "cpu" (default) or "ref" */
@@ -183,7 +188,8 @@ typedef struct tt_plan {
     char forecast[384];    /* what the estimates rest on */
     char heat[384];        /* what became of the heat profile, or "" without one */
     tt_status heat_status; /* TT_ERR_NOT_FOUND: there is none yet; others are failures */
-    uint64_t reserved[8];
+    uint32_t vocab_size;   /* logits of a position */
+    uint64_t reserved[7];
 } tt_plan;
 
 /* Fills `plan` for the install at `path`. TT_ERR_BUDGET (with `plan` filled) when it cannot fit:
@@ -352,6 +358,12 @@ TT_API void tt_sampler_accept(tt_sampler *sampler, uint32_t id, bool generated);
  * finite value, is TT_ERR_NUMERIC. Ties go to the lower id. Does not call accept. */
 TT_API TT_MUST_CHECK tt_status tt_sampler_sample(tt_sampler *sampler, const float *logits,
                                                  uint32_t *id, tt_error *err);
+/* The same among the ids whose bit is set: bit i % 64 of mask[i / 64], as tt_constraint_mask has
+ * it. One id alone is chosen without looking at logits, and takes no number of the random stream.
+ * No id at all is TT_ERR_INVALID. NULL allows every id. */
+TT_API TT_MUST_CHECK tt_status tt_sampler_sample_masked(tt_sampler *sampler, const float *logits,
+                                                        const uint64_t *mask, uint32_t *id,
+                                                        tt_error *err);
 
 /* ---- tokenizer ---- */
 
@@ -438,6 +450,109 @@ TT_API TT_MUST_CHECK tt_status tt_chat_render(const tt_tokenizer *tok, const cha
  * end is dropped. Invalid UTF-8 is TT_ERR_FORMAT with its offset. */
 TT_API TT_MUST_CHECK tt_status tt_chat_parse(const char *text, size_t len, const char *tools_json,
                                              char **json, tt_error *err);
+
+/* ---- structured output ---- */
+
+/* Languages that answers are held to. Compile a tt_grammar once, make a tt_constraint of it for
+ * each answer, and for every token: ask the constraint for its mask, sample with it, tell the
+ * constraint the id. docs/grammar.md says which JSON Schemas there are and how grammars are
+ * written.
+ *
+ * A grammar knows no vocabulary and never changes; it may be shared between threads and outlive
+ * what it was made from. */
+
+/* JSON Schema (UTF-8, `len` bytes). What cannot be honoured is refused with TT_ERR_UNSUPPORTED, the
+ * JSON pointer of the keyword in the message; a schema that nothing satisfies or that is malformed
+ * is TT_ERR_INVALID or TT_ERR_FORMAT, one that is too large TT_ERR_LIMIT. {"type": "object"} is any
+ * object. */
+TT_API TT_MUST_CHECK tt_status tt_grammar_from_schema(const char *schema, size_t len,
+                                                      tt_grammar **grammar, tt_error *err);
+/* A grammar written as EBNF, see docs/grammar.md; the rule "root" is the answer. */
+TT_API TT_MUST_CHECK tt_status tt_grammar_from_ebnf(const char *text, size_t len,
+                                                    tt_grammar **grammar, tt_error *err);
+
+typedef enum tt_tool_mode {
+    TT_TOOLS_REQUIRED = 0, /* calls and nothing else */
+    TT_TOOLS_AUTO = 1 /* any text, in which calls may come; a call is then held to its schema */
+} tt_tool_mode;
+
+typedef struct tt_tool_choice {
+    tt_tool_mode mode;
+    bool one_call;            /* at most one call */
+    const char *const *names; /* the tools that may be called; NULL: all of them */
+    size_t n_names;
+    uint64_t reserved[3];
+} tt_tool_choice;
+
+/* Calls of `tools_json` (an array in OpenAI's shape) in the syntax of the Qwen 3.5 template, which
+ * tt_chat_parse reads. Schemas of tools with "strict": true are honoured or refused as above; in
+ * any other tool a keyword that cannot be honoured relaxes its place to any value of its type,
+ * which tt_grammar_relaxed lists. A name that is none of the tools is TT_ERR_NOT_FOUND. `choice`
+ * may be NULL. */
+TT_API TT_MUST_CHECK tt_status tt_grammar_from_tools(const char *tools_json,
+                                                     const tt_tool_choice *choice,
+                                                     tt_grammar **grammar, tt_error *err);
+TT_API void tt_grammar_close(tt_grammar **grammar);
+/* What was relaxed: a JSON array of {"name": tool, "pointer", "keyword", "reason"}, "[]" when
+ * nothing was. Owned by the grammar. */
+TT_API const char *tt_grammar_relaxed(const tt_grammar *grammar);
+
+typedef struct tt_grammar_info {
+    uint32_t states, edges;
+    size_t bytes; /* of memory */
+    uint64_t reserved[4];
+} tt_grammar_info;
+
+TT_API void tt_grammar_get_info(const tt_grammar *grammar, tt_grammar_info *info);
+
+/* The tokens of a tokenizer laid out for masks of `vocab_size` ids (the model's), made once and
+ * shared by all constraints, also between threads; it remembers masks, in a bounded cache. The
+ * tokenizer must outlive it. */
+TT_API TT_MUST_CHECK tt_status tt_lexicon_create(const tt_tokenizer *tok, uint32_t vocab_size,
+                                                 tt_lexicon **lexicon, tt_error *err);
+TT_API void tt_lexicon_close(tt_lexicon **lexicon);
+/* Memory that it takes at most, cache included. */
+TT_API size_t tt_lexicon_bytes(const tt_lexicon *lexicon);
+
+/* Where an answer begins. */
+typedef enum tt_constraint_start {
+    TT_START_ANSWER = 0,    /* with what the grammar says */
+    TT_START_THOUGHT = 1,   /* inside a thought that the prompt has opened; the grammar says what
+                               follows "</think>" and at most two newlines */
+    TT_START_MAY_THINK = 2, /* with "<think>" and a thought, or with what the grammar says */
+} tt_constraint_start;
+
+typedef enum tt_constraint_place {
+    TT_PLACE_OPEN = 0,    /* more has to come */
+    TT_PLACE_MAY_END = 1, /* the answer may end here, or go on */
+    TT_PLACE_OVER = 2     /* it is complete, and nothing can follow: stop */
+} tt_constraint_place;
+
+/* One answer's place in a grammar. Belongs to one thread at a time; grammar and lexicon must
+ * outlive it. */
+TT_API TT_MUST_CHECK tt_status tt_constraint_create(const tt_grammar *grammar, tt_lexicon *lexicon,
+                                                    tt_constraint_start start,
+                                                    tt_constraint **constraint, tt_error *err);
+TT_API void tt_constraint_close(tt_constraint **constraint);
+/* Memory of one constraint. */
+TT_API size_t tt_constraint_bytes(const tt_lexicon *lexicon);
+/* Back to the beginning of an answer. */
+TT_API void tt_constraint_reset(tt_constraint *constraint, tt_constraint_start start);
+/* The ids that may follow, one bit each, (vocab_size + 63) / 64 words, valid until the next call on
+ * the constraint. End-of-generation ids are among them when the answer may end; other special
+ * tokens only where the grammar names them. TT_ERR_STATE when no token of the vocabulary can go on.
+ */
+TT_API TT_MUST_CHECK tt_status tt_constraint_mask(tt_constraint *constraint, const uint64_t **mask,
+                                                  tt_error *err);
+/* Takes a token in. One that may not follow is TT_ERR_INVALID and changes nothing; so is any after
+ * an end-of-generation id. */
+TT_API TT_MUST_CHECK tt_status tt_constraint_accept(tt_constraint *constraint, uint32_t id,
+                                                    tt_error *err);
+TT_API tt_constraint_place tt_constraint_where(const tt_constraint *constraint);
+/* `to` goes where `from` stands: to try tokens and come back. Both of one grammar and one lexicon,
+ * else TT_ERR_INVALID. */
+TT_API TT_MUST_CHECK tt_status tt_constraint_copy(tt_constraint *to, const tt_constraint *from,
+                                                  tt_error *err);
 
 #ifdef __cplusplus
 }

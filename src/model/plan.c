@@ -336,6 +336,7 @@ tt_status tt_plan_make(const tt_install *in, const tt_model_options *o, uint64_t
     p.machine_available = available;
     p.budget_given = o->ram_budget > 0;
     p.budget = p.budget_given ? o->ram_budget : available - headroom(available);
+    p.vocab_size = a.vocab_size;
     p.weights = tt_weights_cost(in);
     p.kv = (uint64_t)p.max_context * tt_kv_token_bytes(&a, o->kv_bits);
     p.state = 2 * tt_recurrent_bytes(&a) + (uint64_t)a.vocab_size * sizeof(float) * 2 +

@@ -374,6 +374,48 @@ static uint32_t draw(tt_sampler *s, size_t n)
     return last;
 }
 
+/* ---- masks ---- */
+
+static uint64_t mask_word(const tt_sampler *s, const uint64_t *mask, uint32_t word)
+{
+    uint32_t left = s->vocab - 64 * word;
+    return left < 64 ? mask[word] & (((uint64_t)1 << left) - 1) : mask[word];
+}
+
+/* Ids that the mask allows, counted up to 2; *id is the first. */
+static uint32_t count_allowed(const tt_sampler *s, const uint64_t *mask, uint32_t *id)
+{
+    uint32_t n = 0;
+    for (uint32_t w = 0; w < (s->vocab + 63) / 64 && n < 2; w++) {
+        uint64_t bits = mask_word(s, mask, w);
+        if (bits == 0)
+            continue;
+        if (n == 0)
+            *id = 64 * w + (uint32_t)__builtin_ctzll(bits);
+        n += (bits & (bits - 1)) == 0 ? 1 : 2;
+    }
+    return n;
+}
+
+/* The row with -Inf for every id that is not allowed. `x` may be s->work. */
+static const float *keep_allowed(tt_sampler *s, const float *x, const uint64_t *mask)
+{
+    for (uint32_t w = 0; w < (s->vocab + 63) / 64; w++) {
+        uint32_t begin = 64 * w, n = s->vocab - begin < 64 ? s->vocab - begin : 64;
+        uint64_t bits = mask[w];
+        for (uint32_t i = 0; i < n; i++)
+            s->work[begin + i] = bits >> i & 1 ? x[begin + i] : -INFINITY;
+    }
+    return s->work;
+}
+
+/* ---- the door ---- */
+
+static uint32_t choose(tt_sampler *s, const float *x, float best)
+{
+    return s->o.temperature == 0 ? first_equal(x, best) : draw(s, filter(s, x, best));
+}
+
 tt_status tt_sampler_sample(tt_sampler *s, const float *logits, uint32_t *id, tt_error *err)
 {
     float best;
@@ -382,6 +424,30 @@ tt_status tt_sampler_sample(tt_sampler *s, const float *logits, uint32_t *id, tt
     const float *x = penalise(s, logits);
     if (x != logits)
         best = largest(x, s->vocab, &nan);
-    *id = s->o.temperature == 0 ? first_equal(x, best) : draw(s, filter(s, x, best));
+    *id = choose(s, x, best);
+    return TT_OK;
+}
+
+tt_status tt_sampler_sample_masked(tt_sampler *s, const float *logits, const uint64_t *mask,
+                                   uint32_t *id, tt_error *err)
+{
+    float best;
+    bool nan;
+    uint32_t only = 0;
+    if (mask == NULL)
+        return tt_sampler_sample(s, logits, id, err);
+    uint32_t n = count_allowed(s, mask, &only);
+    if (n == 0)
+        return tt_fail(err, TT_ERR_INVALID, "the mask allows no id");
+    if (n == 1) {
+        *id = only;
+        return TT_OK;
+    }
+    TT_TRY(check_row(logits, s->vocab, &best, err));
+    const float *x = keep_allowed(s, penalise(s, logits), mask);
+    best = largest(x, s->vocab, &nan);
+    if (best == -INFINITY)
+        return tt_fail(err, TT_ERR_NUMERIC, "no id that the mask allows has a finite logit");
+    *id = choose(s, x, best);
     return TT_OK;
 }
