@@ -142,7 +142,7 @@ static tt_status take_token(run *r, bool *done, uint32_t *id, tt_error *err)
     size_t n_end, len;
     const char *text;
     const uint32_t *end = tt_tokenizer_stop_ids(e->tok, &n_end);
-    TT_TRY(tt_sampler_sample(e->sampler, tt_session_logits(e->session), id, err));
+    TT_TRY(tt_session_sample(e->session, e->sampler, id, err));
     tt_sampler_accept(e->sampler, *id, true);
     a->completion_tokens++;
     *done = true;
