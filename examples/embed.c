@@ -123,7 +123,7 @@ static tt_status answer(engine *e, const char *question, long max_tokens, tt_err
     tt_free(ids);
 
     while (st == TT_OK && max_tokens-- > 0) {
-        st = tt_sampler_sample(e->sampler, tt_session_logits(e->session), &id, err);
+        st = tt_session_sample(e->session, e->sampler, &id, err);
         if (st != TT_OK || is_stop(e, id))
             break;
         tt_sampler_accept(e->sampler, id, true);

@@ -141,7 +141,7 @@ typedef struct work {
     uint32_t T, turns;
     bool prompt;
     tt_mat W, up, down;
-    float *x, *y, *y2, *state, *g, *beta;
+    float *x, *y, *y2, *top, *state, *g, *beta;
     tt_expert_job *job;
     uint32_t n_jobs;
     tt_kv_layer kv;
@@ -197,6 +197,44 @@ static void make_matmul(kernel_case *c, work *w, tt_dtype dtype, uint32_t rows, 
     c->bytes = weight_bytes(&w->W);
     c->run = run_matmul;
     c->prove = prove_matmul;
+}
+
+/* ---- the head, which notes the largest of every block of its row ---- */
+
+static void run_head(void *ctx, tt_backend *be, uint32_t turn)
+{
+    work *w = ctx;
+    tt_mat W = turn_of(w->W, turn);
+    be->prompt = w->prompt;
+    be->ops->matmul_max(be, w->y, w->top, w->x, W.cols, &W, w->T);
+}
+
+/* A product like any other, and the maxima of what it gave. */
+static double prove_head(void *ctx, tt_backend *be, tt_backend *ref, double *allowed)
+{
+    work *w = ctx;
+    float want[4];
+    tt_mat few = w->W;
+    few.rows = 4 * TT_BLOCK_MAX - 5;
+    be->prompt = w->prompt;
+    be->ops->matmul_max(be, w->y, w->top, w->x, few.cols, &few, 1);
+    ref->ops->matmul(ref, w->y2, few.rows, w->x, few.cols, &few, 1);
+    *allowed = allowed_of(w, be);
+    tt_block_max(want, w->y, few.rows);
+    for (int i = 0; i < 4; i++)
+        if (want[i] != w->top[i])
+            return INFINITY;
+    return relative_error(w->y, w->y2, few.rows);
+}
+
+static void make_head(kernel_case *c, work *w, tt_dtype dtype, uint32_t rows, uint32_t cols,
+                      uint32_t turns)
+{
+    make_matmul(c, w, dtype, rows, cols, 1, false, turns);
+    w->top = take(&w->room, tt_block_count(rows) * sizeof *w->top);
+    c->op = "matmul, block maxima";
+    c->run = run_head;
+    c->prove = prove_head;
 }
 
 /* ---- experts ---- */
@@ -432,7 +470,7 @@ static void make_delta(kernel_case *c, work *w, uint32_t T, uint32_t turns)
 /* ---- the list ---- */
 
 typedef struct recipe {
-    enum { MATMUL, EXPERTS, ATTEND, DELTA } kind;
+    enum { MATMUL, HEAD, EXPERTS, ATTEND, DELTA } kind;
     tt_dtype dtype;
     uint32_t a, b, T;
     kernel_bound bound;
@@ -443,6 +481,8 @@ static const recipe recipes[] = {
     {MATMUL, TT_DTYPE_Q4, 2048, 4096, 1, BOUND_MEMORY},
     {MATMUL, TT_DTYPE_Q8, 8192, 2048, 1, BOUND_MEMORY},
     {MATMUL, TT_DTYPE_BF16, 8192, 2048, 1, BOUND_MEMORY},
+    {MATMUL, TT_DTYPE_Q8, 32768, 2048, 1, BOUND_MEMORY},
+    {HEAD, TT_DTYPE_Q8, 32768, 2048, 1, BOUND_MEMORY},
     {MATMUL, TT_DTYPE_Q4, 8192, 2048, 4, BOUND_MEMORY},
     {MATMUL, TT_DTYPE_Q4, 8192, 2048, 16, BOUND_MEMORY},
     {EXPERTS, TT_DTYPE_Q4, 8, 1, 0, BOUND_MEMORY},
@@ -467,6 +507,9 @@ static void make(const recipe *r, kernel_case *c, work *w, uint32_t turns)
     switch (r->kind) {
     case MATMUL:
         make_matmul(c, w, r->dtype, r->a, r->b, r->T, r->T > 16, turns);
+        break;
+    case HEAD:
+        make_head(c, w, r->dtype, r->a, r->b, turns);
         break;
     case EXPERTS:
         make_experts(c, w, r->a, r->b, r->T > 16, turns);

@@ -80,7 +80,7 @@ tt_status bench_timeline_decode(bench_timeline *t, uint32_t id, tt_error *err)
                     .err = err};
     tt_model_forward(&step);
     TT_TRY(step.status);
-    tt_model_head(&step, m->scratch.logits, 0, 1);
+    tt_model_head(&step, m->scratch.logits, NULL, 0, 1);
     t->n++;
     return TT_OK;
 }

@@ -147,11 +147,13 @@ static tt_constraint_start start_of(const tt_engine *e, const tt_prompt *prompt)
 static tt_status sample(tt_engine *e, uint32_t *id, tt_error *err)
 {
     const uint64_t *mask = NULL;
-    if (e->constraint != NULL)
+    if (e->constraint == NULL) {
+        TT_TRY(tt_session_sample(e->session, e->sampler, id, err));
+    } else {
         TT_TRY(tt_constraint_mask(e->constraint, &mask, err));
-    TT_TRY(tt_sampler_sample_masked(e->sampler, tt_session_logits(e->session), mask, id, err));
-    if (e->constraint != NULL)
+        TT_TRY(tt_sampler_sample_masked(e->sampler, tt_session_logits(e->session), mask, id, err));
         TT_TRY(tt_constraint_accept(e->constraint, *id, err));
+    }
     tt_sampler_accept(e->sampler, *id, true);
     return TT_OK;
 }

@@ -347,7 +347,7 @@ static tt_status take_token(run *u, bool *done, uint32_t *id, tt_error *err)
     size_t len;
     tt_token_report report;
     tt_session *s = u->e->session;
-    TT_TRY(tt_sampler_sample(u->sampler, tt_session_logits(s), id, err));
+    TT_TRY(tt_session_sample(s, u->sampler, id, err));
     tt_sampler_accept(u->sampler, *id, true);
     u->result->generated_tokens++;
     *done = true;

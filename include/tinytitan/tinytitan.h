@@ -365,6 +365,12 @@ TT_API TT_MUST_CHECK tt_status tt_sampler_sample_masked(tt_sampler *sampler, con
                                                         const uint64_t *mask, uint32_t *id,
                                                         tt_error *err);
 
+/* Chooses from the logits of `session` what tt_sampler_sample would, without walking the row where
+ * options allow. TT_ERR_STATE when it has none, TT_ERR_INVALID when the sampler was made for
+ * another vocabulary. */
+TT_API TT_MUST_CHECK tt_status tt_session_sample(const tt_session *session, tt_sampler *sampler,
+                                                 uint32_t *id, tt_error *err);
+
 /* ---- tokenizer ---- */
 
 /* Opens the tokenizer of an install directory, or a directory that holds tokenizer.json itself. A

@@ -1,5 +1,5 @@
-/* The parts of the public header that no room owns: defaults, plan and questions about a model and
- * an install. */
+/* The parts of the public header that no room owns: defaults, plan, questions about a model and an
+ * install, and what needs two rooms. */
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -7,6 +7,8 @@
 
 #include "model/forecast.h"
 #include "model/model.h"
+#include "sample/sampler.h"
+#include "session/session.h"
 
 void tt_model_options_default(tt_model_options *o)
 {
@@ -179,6 +181,19 @@ void tt_model_get_info(const tt_model *m, tt_model_info *info)
 const tt_plan *tt_model_get_plan(const tt_model *m)
 {
     return &m->plan;
+}
+
+tt_status tt_session_sample(const tt_session *s, tt_sampler *sampler, uint32_t *id, tt_error *err)
+{
+    uint32_t vocab = tt_sampler_vocab(sampler);
+    if (!s->logits_valid)
+        return tt_fail(err, TT_ERR_STATE,
+                       "the session has no logits: bring it to a prompt or decode a token first");
+    if (vocab != s->model->arch.vocab_size)
+        return tt_fail(err, TT_ERR_INVALID,
+                       "the sampler was made for %u ids, the model's vocabulary has %u", vocab,
+                       s->model->arch.vocab_size);
+    return tt_sampler_choose(sampler, s->logits, s->top, id, err);
 }
 
 void tt_model_get_stats(const tt_model *m, tt_model_stats *out)

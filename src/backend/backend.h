@@ -15,6 +15,7 @@
 #ifndef TT_BACKEND_BACKEND_H
 #define TT_BACKEND_BACKEND_H
 
+#include "base/block_max.h"
 #include "base/limits.h"
 #include "base/pool.h"
 #include "format/dtype.h"
@@ -88,6 +89,10 @@ typedef struct tt_ops {
     /* y[t * ldy + r] = sum_c W[r,c] x[t * ldx + c] */
     void (*matmul)(tt_backend *be, float *y, size_t ldy, const float *x, size_t ldx,
                    const tt_mat *W, uint32_t T);
+    /* matmul of contiguous rows that notes the largest value of every block of TT_BLOCK_MAX results
+     * beside them: top[t * tt_block_count(rows) + b], NaN when one is. top may be NULL. */
+    void (*matmul_max)(tt_backend *be, float *y, float *top, const float *x, size_t ldx,
+                       const tt_mat *W, uint32_t T);
     /* n products of one x, whose weights are read in one pass */
     void (*matmul_many)(tt_backend *be, const tt_product *p, uint32_t n, const float *x, size_t ldx,
                         uint32_t T);

@@ -45,6 +45,8 @@ typedef struct tt_kernels {
     void (*add)(float *y, const float *x, size_t n);
     /* y += a * x, product rounded into the sum in one way for every n */
     void (*axpy)(float *y, float a, const float *x, size_t n);
+    /* the largest of n values, NaN when there is one */
+    float (*largest)(const float *x, size_t n);
     /* one row of n */
     void (*rms_norm)(float *y, const float *x, const float *w, uint32_t n, float eps);
 

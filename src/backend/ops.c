@@ -582,6 +582,7 @@ const tt_ops tt_cpu_ops = {
     .embed = op_embed,
     .rms_norm = op_rms_norm,
     .matmul = tt_op_matmul,
+    .matmul_max = tt_op_matmul_max,
     .matmul_many = tt_op_matmul_many,
     .swiglu = tt_op_swiglu,
     .add = op_add,

@@ -41,6 +41,8 @@ static inline void tt_ops_run(tt_backend *be, size_t n, size_t grain, uint64_t w
 /* ops_linear.c */
 void tt_op_matmul(tt_backend *be, float *y, size_t ldy, const float *x, size_t ldx, const tt_mat *W,
                   uint32_t T);
+void tt_op_matmul_max(tt_backend *be, float *y, float *top, const float *x, size_t ldx,
+                      const tt_mat *W, uint32_t T);
 void tt_op_matmul_many(tt_backend *be, const tt_product *p, uint32_t n, const float *x, size_t ldx,
                        uint32_t T);
 void tt_op_swiglu(tt_backend *be, float *y, const float *x, const tt_mat *Wg, const tt_mat *Wu,

@@ -4,6 +4,12 @@
 
 enum { PARTS = 64 /* of a list, on the stack */ };
 
+/* Rows of W that are multiplied before maxima are taken of them: so few that the results are still
+ * in a near cache, and so many that streams of weights seldom begin anew. */
+#define MAX_RUN (8 * TT_BLOCK_MAX)
+
+_Static_assert(TT_BLOCK_MAX % TT_ROW_GRAIN == 0, "a cut between blocks is a cut between panels");
+
 /* Rows of activations: row t is x[t], or x[from[t]]. */
 typedef struct rows_of_x {
     const float *x;
@@ -16,6 +22,7 @@ typedef struct part {
     const tt_mat *W, *up; /* `up` for silu(W x) * (up x), else NULL */
     rows_of_x x;
     float *y;
+    float *top; /* block maxima of y, or NULL */
     size_t ldy;
     const int32_t *xq; /* x in whole numbers; NULL: the product takes f32 */
     uint32_t planes;   /* of xq */
@@ -115,6 +122,8 @@ static void quantize(tt_backend *be, const source *s, uint32_t n)
 /* Rows of W that stay together. */
 static uint32_t grain_of(const tt_cpu_impl *im, const part *p)
 {
+    if (p->top != NULL)
+        return TT_BLOCK_MAX;
     if (p->xq == NULL)
         return TT_ROW_GRAIN;
     return im->k.dot_grain;
@@ -134,7 +143,7 @@ static uint64_t block_cost(const tt_cpu_impl *im, const part *p)
     return weight * p->W->cols * grain_of(im, p) * (p->up != NULL ? 2 : 1);
 }
 
-static void part_rows(const tt_cpu_impl *im, const part *p, uint32_t r0, uint32_t r1, void *scratch)
+static void product(const tt_cpu_impl *im, const part *p, uint32_t r0, uint32_t r1, void *scratch)
 {
     const rows_of_x *x = &p->x;
     if (p->xq != NULL)
@@ -143,6 +152,26 @@ static void part_rows(const tt_cpu_impl *im, const part *p, uint32_t r0, uint32_
         im->k.swiglu(p->y, p->ldy, x->x, x->ld, p->W, p->up, r0, r1, x->T, scratch);
     else
         im->k.matmul(p->y, p->ldy, x->x, x->ld, p->W, r0, r1, x->T, scratch);
+}
+
+static void maxima(const tt_cpu_impl *im, const part *p, uint32_t r0, uint32_t r1)
+{
+    size_t ldt = tt_block_count(p->W->rows);
+    for (uint32_t t = 0; t < p->x.T; t++)
+        for (uint32_t r = r0; r < r1; r += TT_BLOCK_MAX)
+            p->top[t * ldt + r / TT_BLOCK_MAX] =
+                im->k.largest(p->y + t * p->ldy + r, r1 - r < TT_BLOCK_MAX ? r1 - r : TT_BLOCK_MAX);
+}
+
+static void part_rows(const tt_cpu_impl *im, const part *p, uint32_t r0, uint32_t r1, void *scratch)
+{
+    uint32_t step = p->top != NULL ? MAX_RUN : r1 - r0;
+    for (uint32_t r = r0; r < r1; r += step) {
+        uint32_t end = r1 - r < step ? r1 : r + step;
+        product(im, p, r, end, scratch);
+        if (p->top != NULL)
+            maxima(im, p, r, end);
+    }
 }
 
 /* Items are units of cost: a block of rows belongs to the piece in which it starts. */
@@ -172,6 +201,8 @@ static void row_piece(void *ctx, size_t begin, size_t end, unsigned worker)
     part p = *z->p;
     p.x = some_rows(p.x, (uint32_t)begin, (uint32_t)(end - begin));
     p.y += begin * p.ldy;
+    if (p.top != NULL)
+        p.top += begin * tt_block_count(p.W->rows);
     if (p.xq != NULL)
         p.xq += begin * tt_dot_words(p.x.cols, p.planes);
     part_rows(z->im, &p, 0, p.W->rows, tt_scratch_of(z->im, worker));
@@ -264,6 +295,8 @@ static void add_part(tt_backend *be, batch *b, part p)
         }
         now.x = some_rows(p.x, t, n);
         now.y += t * p.ldy;
+        if (p.top != NULL)
+            now.top += (size_t)t * tt_block_count(p.W->rows);
         if (dot)
             add_source(im, b, &now);
         else if (words > 0)
@@ -289,6 +322,13 @@ void tt_op_matmul(tt_backend *be, float *y, size_t ldy, const float *x, size_t l
                   uint32_t T)
 {
     run_one(be, (part){.W = W, .x = {x, NULL, ldx, T, W->cols}, .y = y, .ldy = ldy});
+}
+
+void tt_op_matmul_max(tt_backend *be, float *y, float *top, const float *x, size_t ldx,
+                      const tt_mat *W, uint32_t T)
+{
+    run_one(be,
+            (part){.W = W, .x = {x, NULL, ldx, T, W->cols}, .y = y, .ldy = W->rows, .top = top});
 }
 
 void tt_op_matmul_many(tt_backend *be, const tt_product *p, uint32_t n, const float *x, size_t ldx,

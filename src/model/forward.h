@@ -17,7 +17,8 @@
  * used. */
 void tt_forward_qwen3_5(tt_step *s);
 /* logits[n, vocab] = W_head N(h; w_final) of rows row0 .. row0 + n - 1 of the step; n <=
- * TT_LOGITS_ROWS. */
-void tt_head_qwen3_5(tt_step *s, float *logits, uint32_t row0, uint32_t n);
+ * TT_LOGITS_ROWS. top[n, tt_block_count(vocab)]: the largest of every block of them; may be NULL.
+ */
+void tt_head_qwen3_5(tt_step *s, float *logits, float *top, uint32_t row0, uint32_t n);
 
 #endif

@@ -155,11 +155,11 @@ void tt_forward_qwen3_5(tt_step *s)
     tt_moe_end(s);
 }
 
-void tt_head_qwen3_5(tt_step *s, float *logits, uint32_t row0, uint32_t n)
+void tt_head_qwen3_5(tt_step *s, float *logits, float *top, uint32_t row0, uint32_t n)
 {
     const tt_weights *w = &s->model->weights;
     size_t H = s->arch->hidden_size;
 
     OP(rms_norm, s->s->x, s->s->h + row0 * H, w->norm, (uint32_t)H, (float)s->arch->rms_eps, n);
-    OP(matmul, logits, w->head.rows, s->s->x, H, &w->head, n); /* [n, vocab] */
+    OP(matmul_max, logits, top, s->s->x, H, &w->head, n); /* [n, vocab] */
 }

@@ -18,10 +18,10 @@ void tt_model_forward(tt_step *s)
     tt_forward_qwen3_5(s);
 }
 
-void tt_model_head(tt_step *s, float *logits, uint32_t row0, uint32_t n)
+void tt_model_head(tt_step *s, float *logits, float *top, uint32_t row0, uint32_t n)
 {
     s->be->prompt = false; /* logits are what everything else is for */
-    tt_head_qwen3_5(s, logits, row0, n);
+    tt_head_qwen3_5(s, logits, top, row0, n);
 }
 
 void tt_model_tick(tt_model *m)

@@ -38,7 +38,7 @@ struct tt_model {
 
 /* Runs the family's page on a step, and its head. */
 void tt_model_forward(tt_step *s);
-void tt_model_head(tt_step *s, float *logits, uint32_t row0, uint32_t n);
+void tt_model_head(tt_step *s, float *logits, float *top, uint32_t row0, uint32_t n);
 
 /* Between two steps: memory is looked after, reads that nobody waits for go on. Allocates nothing.
  */

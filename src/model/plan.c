@@ -339,7 +339,8 @@ tt_status tt_plan_make(const tt_install *in, const tt_model_options *o, uint64_t
     p.vocab_size = a.vocab_size;
     p.weights = tt_weights_cost(in);
     p.kv = (uint64_t)p.max_context * tt_kv_token_bytes(&a, o->kv_bits);
-    p.state = 2 * tt_recurrent_bytes(&a) + (uint64_t)a.vocab_size * sizeof(float) * 2 +
+    uint64_t row = (uint64_t)a.vocab_size + tt_block_count(a.vocab_size); /* of logits */
+    p.state = 2 * tt_recurrent_bytes(&a) + 2 * row * sizeof(float) +
               (uint64_t)p.max_context * sizeof(uint32_t);
     f.fixed = fixed_cost(in, p.threads);
     /* A budget cannot be kept with memory that is not there. */

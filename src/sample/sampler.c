@@ -12,6 +12,10 @@
  * and walks the candidates: best first when top-k or top-p is on, by id otherwise. Greedy choice
  * (temperature 0) takes none.
  *
+ * Rows come with the largest value of every block. Greedy choice and top-k enter a block only when
+ * that is above the worst of what they have: ids ascend, so what they enter and in which order does
+ * not change what they find. Options that weigh every id walk the whole row.
+ *
  * Masses are doubles. Penalties saturate at the largest float, and everything else is computed
  * relative to the best logit, so no finite input can overflow.
  */
@@ -23,6 +27,7 @@
 #include "base/limits.h"
 #include "base/status.h"
 #include "sample/draw.h"
+#include "sample/sampler.h"
 
 typedef struct candidate {
     float value; /* logit after penalties */
@@ -42,7 +47,8 @@ struct tt_sampler {
     seen_id *seen;     /* [vocab] */
     uint32_t *touched; /* [vocab], the first n_touched are the ids that have a history */
     uint32_t n_touched;
-    float *work;    /* [vocab] logits after penalties */
+    float *work;    /* [vocab] logits after penalties: of ids that have a history, or of all */
+    float *top;     /* block maxima */
     double *weight; /* [vocab] exp((value - best) / temperature) of candidates */
     candidate *c;   /* [vocab] */
 };
@@ -96,10 +102,11 @@ tt_status tt_sampler_create(const tt_sampler_options *opts, uint32_t vocab, tt_s
         s->seen = calloc(vocab, sizeof *s->seen);
         s->touched = malloc(vocab * sizeof *s->touched);
         s->work = malloc(vocab * sizeof *s->work);
+        s->top = malloc(tt_block_count(vocab) * sizeof *s->top);
         s->weight = malloc(vocab * sizeof *s->weight);
         s->c = malloc(vocab * sizeof *s->c);
     }
-    if (s == NULL || s->seen == NULL || s->touched == NULL || s->work == NULL ||
+    if (s == NULL || s->seen == NULL || s->touched == NULL || s->work == NULL || s->top == NULL ||
         s->weight == NULL || s->c == NULL) {
         tt_sampler_close(&s);
         return tt_fail(err, TT_ERR_NOMEM, "out of memory for a sampler of %u ids", vocab);
@@ -117,10 +124,16 @@ void tt_sampler_close(tt_sampler **sp)
     free(s->seen);
     free(s->touched);
     free(s->work);
+    free(s->top);
     free(s->weight);
     free(s->c);
     free(s);
     *sp = NULL;
+}
+
+uint32_t tt_sampler_vocab(const tt_sampler *s)
+{
+    return s->vocab;
 }
 
 void tt_sampler_reset(tt_sampler *s, uint64_t seed)
@@ -145,43 +158,20 @@ void tt_sampler_accept(tt_sampler *s, uint32_t id, bool generated)
         h->generated++;
 }
 
-#define LANES 8
+/* A row of logits. */
+typedef struct logit_row {
+    const float *x;
+    const float *top; /* of every block: nothing in it, penalties applied, is above */
+    bool penalised;   /* what ids with a history are worth stands in `work` */
+} logit_row;
 
-/* The largest value; *nan is set when there is a NaN. Lanes, because one chain of comparisons would
- * wait for itself. */
-static float largest(const float *x, uint32_t n, bool *nan)
+static tt_status check_row(const logit_row *r, uint32_t n, tt_error *err)
 {
-    float best[LANES];
-    int bad[LANES] = {0};
-    uint32_t i = 0;
-    for (int k = 0; k < LANES; k++)
-        best[k] = -INFINITY;
-    for (; i + LANES <= n; i += LANES) {
-        for (int k = 0; k < LANES; k++) {
-            best[k] = x[i + k] > best[k] ? x[i + k] : best[k];
-            bad[k] |= x[i + k] != x[i + k];
-        }
-    }
-    for (; i < n; i++) {
-        best[0] = x[i] > best[0] ? x[i] : best[0];
-        bad[0] |= x[i] != x[i];
-    }
-    for (int k = 1; k < LANES; k++) {
-        best[0] = best[k] > best[0] ? best[k] : best[0];
-        bad[0] |= bad[k];
-    }
-    *nan = bad[0] != 0;
-    return best[0];
-}
-
-static tt_status check_row(const float *x, uint32_t n, float *best, tt_error *err)
-{
-    bool nan = false;
-    *best = largest(x, n, &nan);
-    for (uint32_t i = 0; (nan || *best == INFINITY) && i < n; i++)
-        if (!(x[i] < INFINITY))
-            return tt_fail(err, TT_ERR_NUMERIC, "logit of id %u is %g", i, (double)x[i]);
-    if (*best == -INFINITY)
+    float best = tt_largest(r->top, tt_block_count(n));
+    for (uint32_t i = 0; !(best < INFINITY) && i < n; i++)
+        if (!(r->x[i] < INFINITY))
+            return tt_fail(err, TT_ERR_NUMERIC, "logit of id %u is %g", i, (double)r->x[i]);
+    if (best == -INFINITY)
         return tt_fail(err, TT_ERR_NUMERIC, "no logit is finite: every id is masked");
     return TT_OK;
 }
@@ -191,32 +181,41 @@ static float saturate(double v)
     return v > FLT_MAX ? FLT_MAX : v < -FLT_MAX ? -FLT_MAX : (float)v;
 }
 
-/* The row with penalties applied: `logits` itself when there is nothing to apply. */
-static const float *penalise(tt_sampler *s, const float *logits)
+static bool penalties(const tt_sampler *s)
 {
     const tt_sampler_options *o = &s->o;
-    if (s->n_touched == 0 ||
-        (o->repetition_penalty == 1 && o->presence_penalty == 0 && o->frequency_penalty == 0))
-        return logits;
-    memcpy(s->work, logits, s->vocab * sizeof *logits);
+    return s->n_touched > 0 &&
+           (o->repetition_penalty != 1 || o->presence_penalty != 0 || o->frequency_penalty != 0);
+}
+
+/* Puts the ids that have a history into `work` with their penalties applied. */
+static void penalise(tt_sampler *s, const float *logits)
+{
+    const tt_sampler_options *o = &s->o;
     for (uint32_t i = 0; i < s->n_touched; i++) {
         uint32_t id = s->touched[i], n = s->seen[id].generated;
         double v = logits[id], r = o->repetition_penalty;
+        s->work[id] = logits[id];
         if (isinf(v)) /* masked stays masked */
             continue;
         v = v > 0 ? v / r : v * r;
         v -= (double)n * o->frequency_penalty + (n > 0 ? o->presence_penalty : 0.0);
         s->work[id] = saturate(v);
     }
-    return s->work;
 }
 
-static uint32_t first_equal(const float *x, float value)
+/* Maxima that hold for penalised values too: those that rose lift the maximum of their block; where
+ * one fell it may be too high, which costs a look. */
+static void lift_maxima(tt_sampler *s, logit_row *r)
 {
-    uint32_t i = 0;
-    while (x[i] != value)
-        i++;
-    return i;
+    if (r->top != s->top)
+        memcpy(s->top, r->top, tt_block_count(s->vocab) * sizeof *s->top);
+    for (uint32_t i = 0; i < s->n_touched; i++) {
+        uint32_t id = s->touched[i];
+        float *top = &s->top[id / TT_BLOCK_MAX];
+        *top = s->work[id] > *top ? s->work[id] : *top;
+    }
+    r->top = s->top;
 }
 
 static bool better(const candidate *a, const candidate *b)
@@ -261,36 +260,72 @@ static void weigh(double *out, const float *value, size_t n, float best, float t
         out[i] = tt_exp_neg(((double)value[i] - (double)best) * scale);
 }
 
-/* The k best finite ids, in no order: a heap of the best so far with the worst on top, which most
- * ids do not pass. */
-static size_t top_k(tt_sampler *s, const float *x, float best)
+/* Takes the ids of a block into the heap of the k best: the worst is on top, and most ids do not
+ * pass it. Of equals the earlier is better, and ids come ascending. */
+static size_t take_block(tt_sampler *s, const logit_row *r, uint32_t block, size_t n, size_t k)
 {
     candidate *c = s->c;
-    size_t k = s->o.top_k, n = 0;
-    for (uint32_t id = 0; id < s->vocab; id++) {
-        candidate now = {.value = x[id], .id = id};
-        if (n == k && !better(&now, &c[0]))
+    uint32_t id = block * TT_BLOCK_MAX;
+    uint32_t end = s->vocab - id < TT_BLOCK_MAX ? s->vocab : id + TT_BLOCK_MAX;
+    for (; id < end; id++) {
+        float v = r->penalised && s->seen[id].seen ? s->work[id] : r->x[id];
+        if (n == k && !(v > c[0].value))
             continue;
-        if (x[id] == -INFINITY)
+        if (v == -INFINITY)
             continue;
         if (n < k) {
-            c[n++] = now;
+            c[n++] = (candidate){.value = v, .id = id};
             if (n == k)
                 heapify(c, n, false);
             continue;
         }
-        c[0] = now;
+        c[0] = (candidate){.value = v, .id = id};
         sift_down(c, n, 0, false);
     }
+    return n;
+}
+
+/* The k best finite ids, in no order. */
+static size_t best_ids(tt_sampler *s, logit_row *r, size_t k)
+{
+    size_t n = 0;
+    if (r->penalised) {
+        penalise(s, r->x);
+        lift_maxima(s, r);
+    }
+    for (uint32_t b = 0; b < tt_block_count(s->vocab); b++)
+        if (n < k || r->top[b] > s->c[0].value)
+            n = take_block(s, r, b, n, k);
+    return n;
+}
+
+static size_t top_k(tt_sampler *s, logit_row *r)
+{
+    candidate *c = s->c;
+    size_t n = best_ids(s, r, s->o.top_k);
+    float best = c[0].value;
+    for (size_t i = 1; i < n; i++)
+        best = c[i].value > best ? c[i].value : best;
     for (size_t i = 0; i < n; i++)
         weigh(&s->weight[c[i].id], &c[i].value, 1, best, s->o.temperature);
     return n;
 }
 
 /* Every finite id, by id. */
-static size_t everything(tt_sampler *s, const float *x, float best)
+static size_t everything(tt_sampler *s, const logit_row *r)
 {
+    const float *x = r->x;
+    float best;
     size_t n = 0;
+    if (r->penalised) {
+        if (r->x != s->work)
+            memcpy(s->work, r->x, s->vocab * sizeof *s->work);
+        penalise(s, r->x);
+        x = s->work;
+        best = tt_largest(x, s->vocab);
+    } else {
+        best = tt_largest(r->top, tt_block_count(s->vocab));
+    }
     weigh(s->weight, x, s->vocab, best, s->o.temperature);
     for (uint32_t id = 0; id < s->vocab; id++) {
         s->c[n] = (candidate){.value = x[id], .id = id};
@@ -339,11 +374,11 @@ static size_t best_until(tt_sampler *s, size_t n, double target)
 }
 
 /* Reduces the candidates to those that may be drawn. */
-static size_t filter(tt_sampler *s, const float *x, float best)
+static size_t filter(tt_sampler *s, logit_row *r)
 {
     const tt_sampler_options *o = &s->o;
     bool limited = o->top_k > 0 && o->top_k < s->vocab;
-    size_t n = limited ? top_k(s, x, best) : everything(s, x, best);
+    size_t n = limited ? top_k(s, r) : everything(s, r);
     double least = o->min_p, target = INFINITY; /* the best has weight 1 */
     if (o->top_p < 1) {
         double mass = mass_of(s, n);
@@ -397,8 +432,8 @@ static uint32_t count_allowed(const tt_sampler *s, const uint64_t *mask, uint32_
     return n;
 }
 
-/* The row with -Inf for every id that is not allowed. `x` may be s->work. */
-static const float *keep_allowed(tt_sampler *s, const float *x, const uint64_t *mask)
+/* The row with -Inf for every id that is not allowed, into `work`. */
+static void keep_allowed(tt_sampler *s, const float *x, const uint64_t *mask)
 {
     for (uint32_t w = 0; w < (s->vocab + 63) / 64; w++) {
         uint32_t begin = 64 * w, n = s->vocab - begin < 64 ? s->vocab - begin : 64;
@@ -406,33 +441,32 @@ static const float *keep_allowed(tt_sampler *s, const float *x, const uint64_t *
         for (uint32_t i = 0; i < n; i++)
             s->work[begin + i] = bits >> i & 1 ? x[begin + i] : -INFINITY;
     }
-    return s->work;
 }
 
 /* ---- the door ---- */
 
-static uint32_t choose(tt_sampler *s, const float *x, float best)
+/* `r` has been checked. */
+static uint32_t choose(tt_sampler *s, logit_row *r)
 {
-    return s->o.temperature == 0 ? first_equal(x, best) : draw(s, filter(s, x, best));
+    if (s->o.temperature > 0)
+        return draw(s, filter(s, r));
+    (void)best_ids(s, r, 1);
+    return s->c[0].id;
 }
 
-tt_status tt_sampler_sample(tt_sampler *s, const float *logits, uint32_t *id, tt_error *err)
+tt_status tt_sampler_choose(tt_sampler *s, const float *logits, const float *top, uint32_t *id,
+                            tt_error *err)
 {
-    float best;
-    bool nan;
-    TT_TRY(check_row(logits, s->vocab, &best, err));
-    const float *x = penalise(s, logits);
-    if (x != logits)
-        best = largest(x, s->vocab, &nan);
-    *id = choose(s, x, best);
+    logit_row r = {.x = logits, .top = top, .penalised = penalties(s)};
+    TT_TRY(check_row(&r, s->vocab, err));
+    *id = choose(s, &r);
     return TT_OK;
 }
 
 tt_status tt_sampler_sample_masked(tt_sampler *s, const float *logits, const uint64_t *mask,
                                    uint32_t *id, tt_error *err)
 {
-    float best;
-    bool nan;
+    logit_row r = {.x = logits, .top = s->top};
     uint32_t only = 0;
     if (mask == NULL)
         return tt_sampler_sample(s, logits, id, err);
@@ -443,11 +477,19 @@ tt_status tt_sampler_sample_masked(tt_sampler *s, const float *logits, const uin
         *id = only;
         return TT_OK;
     }
-    TT_TRY(check_row(logits, s->vocab, &best, err));
-    const float *x = keep_allowed(s, penalise(s, logits), mask);
-    best = largest(x, s->vocab, &nan);
-    if (best == -INFINITY)
+    tt_block_max(s->top, logits, s->vocab);
+    TT_TRY(check_row(&r, s->vocab, err));
+    keep_allowed(s, logits, mask);
+    tt_block_max(s->top, s->work, s->vocab);
+    if (tt_largest(s->top, tt_block_count(s->vocab)) == -INFINITY)
         return tt_fail(err, TT_ERR_NUMERIC, "no id that the mask allows has a finite logit");
-    *id = choose(s, x, best);
+    r = (logit_row){.x = s->work, .top = s->top, .penalised = penalties(s)};
+    *id = choose(s, &r);
     return TT_OK;
+}
+
+tt_status tt_sampler_sample(tt_sampler *s, const float *logits, uint32_t *id, tt_error *err)
+{
+    tt_block_max(s->top, logits, s->vocab);
+    return tt_sampler_choose(s, logits, s->top, id, err);
 }

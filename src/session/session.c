@@ -7,15 +7,22 @@
 
 /* ---- life ---- */
 
+size_t tt_session_row_bytes(const tt_session *s)
+{
+    uint32_t vocab = s->model->arch.vocab_size;
+    return ((size_t)vocab + tt_block_count(vocab)) * sizeof(float);
+}
+
 static tt_status take_memory(tt_session *s, tt_error *err)
 {
     const tt_model *m = s->model;
     uint32_t context = m->plan.max_context, vocab = m->arch.vocab_size;
     s->tokens = calloc(context, sizeof *s->tokens);
-    s->logits = calloc(vocab, sizeof *s->logits);
-    s->kept_logits = calloc(vocab, sizeof *s->kept_logits);
+    s->logits = calloc(1, tt_session_row_bytes(s));
+    s->kept_logits = calloc(1, tt_session_row_bytes(s));
     if (s->tokens == NULL || s->logits == NULL || s->kept_logits == NULL)
         return tt_fail(err, TT_ERR_NOMEM, "out of memory for a session of %u tokens", context);
+    s->top = s->logits + vocab;
     TT_TRY(tt_kv_cache_init(&s->kv, &m->arch, m->plan.kv_bits, context, err));
     TT_TRY(tt_recurrent_init(&s->recurrent, &m->arch, err));
     return tt_recurrent_init(&s->kept, &m->arch, err);
@@ -73,15 +80,10 @@ const uint32_t *tt_session_tokens(const tt_session *s)
 
 /* ---- checkpoint and rewind ---- */
 
-static size_t vocab_bytes(const tt_session *s)
-{
-    return s->model->arch.vocab_size * sizeof(float);
-}
-
 static void keep(tt_session *s)
 {
     tt_recurrent_copy(&s->kept, &s->recurrent);
-    memcpy(s->kept_logits, s->logits, vocab_bytes(s));
+    memcpy(s->kept_logits, s->logits, tt_session_row_bytes(s));
     s->kept_logits_valid = s->logits_valid;
     s->kept_n = s->n;
 }
@@ -89,7 +91,7 @@ static void keep(tt_session *s)
 static void go_back_to_checkpoint(tt_session *s)
 {
     tt_recurrent_copy(&s->recurrent, &s->kept);
-    memcpy(s->logits, s->kept_logits, vocab_bytes(s));
+    memcpy(s->logits, s->kept_logits, tt_session_row_bytes(s));
     s->logits_valid = s->kept_logits_valid;
     s->n = s->kept_n;
 }
@@ -173,7 +175,7 @@ static tt_status give_logits(tt_step *step, const tt_prefill_options *o, tt_erro
     size_t vocab = step->arch->vocab_size;
     for (uint32_t row = 0; row < step->T; row += TT_LOGITS_ROWS) {
         uint32_t n = step->T - row < TT_LOGITS_ROWS ? step->T - row : TT_LOGITS_ROWS;
-        tt_model_head(step, step->s->logits, row, n);
+        tt_model_head(step, step->s->logits, NULL, row, n);
         for (uint32_t i = 0; i < n; i++)
             if (!o->logits(o->logits_ctx, step->pos0 + row + i, step->s->logits + i * vocab))
                 return tt_fail(err, TT_ERR_ABORTED, "stopped at position %u", step->pos0 + row + i);
@@ -230,7 +232,7 @@ static tt_status prefill_chunk(tt_session *s, const uint32_t *ids, size_t done, 
         return st;
     }
     if (last)
-        tt_model_head(&step, s->logits, T - 1, 1);
+        tt_model_head(&step, s->logits, s->top, T - 1, 1);
     memmove(s->tokens + s->n, ids, T * sizeof *ids);
     s->n += T;
     s->logits_valid = last;
@@ -319,7 +321,7 @@ tt_status tt_session_decode(tt_session *s, uint32_t id, tt_error *err)
         recover(s);
         return step.status;
     }
-    tt_model_head(&step, s->logits, 0, 1);
+    tt_model_head(&step, s->logits, s->top, 0, 1);
     s->logits_valid = true;
     s->tokens[s->n++] = id;
     return TT_OK;

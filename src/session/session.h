@@ -20,7 +20,8 @@ struct tt_session {
     uint32_t n;       /* tokens that state and KV rows describe */
     tt_kv_cache kv;
     tt_recurrent recurrent;
-    float *logits; /* [vocab] after token n - 1 */
+    float *logits; /* [vocab] after token n - 1 ... */
+    float *top;    /* ... and behind them the largest of every block (base/block_max.h) */
     bool logits_valid;
     /* checkpoint */
     tt_recurrent kept;
@@ -32,6 +33,9 @@ struct tt_session {
 
 /* Shows every stage of later steps to `trace`, which must outlive them; NULL stops. */
 void tt_session_set_trace(tt_session *s, const tt_trace *trace);
+
+/* Bytes of a row of logits and its maxima. */
+size_t tt_session_row_bytes(const tt_session *s);
 
 /* Runs `n` tokens from the present end as one prefill in chunks, whatever is there already. What
  * sync uses. */

@@ -187,12 +187,14 @@ tt_status tt_session_restore(tt_session *s, const void *buf, size_t size, tt_err
         memcpy(s->recurrent.block, b + p.state, s->recurrent.bytes);
     s->n = n;
     s->logits_valid = (get32(b + 32) & HAS_LOGITS) != 0;
-    size_t vocab = s->model->arch.vocab_size * sizeof(float);
-    if (s->logits_valid)
-        memcpy(s->logits, b + p.logits, vocab);
+    if (s->logits_valid) {
+        uint32_t vocab = s->model->arch.vocab_size;
+        memcpy(s->logits, b + p.logits, vocab * sizeof *s->logits);
+        tt_block_max(s->top, s->logits, vocab);
+    }
     /* The place restored from is the one place that can be gone back to. */
     tt_recurrent_copy(&s->kept, &s->recurrent);
-    memcpy(s->kept_logits, s->logits, vocab);
+    memcpy(s->kept_logits, s->logits, tt_session_row_bytes(s));
     s->kept_logits_valid = s->logits_valid;
     s->kept_n = n;
     return TT_OK;

@@ -292,6 +292,47 @@ static void an_install_says_what_it_is(void **state)
     assert_int_equal(tt_install_describe("/nowhere", &d, &err), TT_ERR_NOT_FOUND);
 }
 
+/* The session's row with its maxima gives the ids that the row alone gives. */
+static void a_session_is_sampled_like_its_row(void **state)
+{
+    tt_error err = {0};
+    const char *installs[] = {moe, dense};
+    for (int i = 0; i < 4; i++) {
+        tt_model *m = tiny_open(installs[i % 2], NULL);
+        tt_session *s = NULL;
+        tt_sampler *by_session = NULL, *by_row = NULL, *other = NULL;
+        tt_sampler_options o;
+        uint32_t a = 1000, b = 2000;
+        tt_sampler_options_default(&o);
+        o.temperature = i < 2 ? 0 : 1.5f;
+        o.top_k = 7;
+        o.frequency_penalty = 0.5f;
+        assert_int_equal(tt_sampler_create(&o, 96, &by_session, &err), TT_OK);
+        assert_int_equal(tt_sampler_create(&o, 96, &by_row, &err), TT_OK);
+        assert_int_equal(tt_sampler_create(&o, 95, &other, &err), TT_OK);
+        assert_int_equal(tt_session_create(m, &s, &err), TT_OK);
+        assert_int_equal(tt_session_sample(s, by_session, &a, &err), TT_ERR_STATE);
+        assert_non_null(strstr(err.message, "no logits"));
+        assert_int_equal(tt_session_sync(s, (uint32_t[]){1, 2, 3}, 3, NULL, NULL, &err), TT_OK);
+        assert_int_equal(tt_session_sample(s, other, &a, &err), TT_ERR_INVALID);
+        assert_non_null(strstr(err.message, "95 ids"));
+        assert_int_equal(a, 1000);
+        for (int step = 0; step < 20; step++) {
+            assert_int_equal(tt_session_sample(s, by_session, &a, &err), TT_OK);
+            assert_int_equal(tt_sampler_sample(by_row, tt_session_logits(s), &b, &err), TT_OK);
+            assert_int_equal(a, b);
+            tt_sampler_accept(by_session, a, true);
+            tt_sampler_accept(by_row, a, true);
+            assert_int_equal(tt_session_decode(s, a, &err), TT_OK);
+        }
+        tt_session_close(&s);
+        tt_sampler_close(&by_session);
+        tt_sampler_close(&by_row);
+        tt_sampler_close(&other);
+        tt_model_close(&m);
+    }
+}
+
 static void closing_nothing_is_fine(void **state)
 {
     tt_model *m = NULL;
@@ -326,6 +367,7 @@ int main(void)
         cmocka_unit_test(budgets_are_refused_by_both_with_the_figures),
         cmocka_unit_test(both_refuse_the_same),
         cmocka_unit_test(a_model_knows_itself),
+        cmocka_unit_test(a_session_is_sampled_like_its_row),
         cmocka_unit_test(closing_nothing_is_fine),
         cmocka_unit_test(an_install_says_what_it_is), /* the last: it breaks them */
     };

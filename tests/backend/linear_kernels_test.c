@@ -1,6 +1,6 @@
 /* Proves weights times activations at every level against the reference, products in whole numbers
  * against their definition to the byte, and that a row's bytes do not depend on the rows, threads
- * and ranges it is computed with. */
+ * and ranges it is computed with; and that noted maxima are those of the rows. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -335,6 +335,87 @@ static void swiglu_agrees(void **state)
     tt_for_levels(2, swiglu_level);
 }
 
+/* The product is that of matmul to the byte, the maxima are those of its rows, with any number of
+ * threads. top NULL asks for none. */
+static void check_max(tt_backend *const *be, const tt_mat *W, const float *x, uint32_t T)
+{
+    size_t n = (size_t)T * W->rows, blocks = tt_block_count(W->rows);
+    float *want = malloc(n * sizeof *want), *want_top = malloc(T * blocks * sizeof *want_top);
+    be[0]->ops->matmul(be[0], want, W->rows, x, W->cols, W, T);
+    for (uint32_t t = 0; t < T; t++)
+        tt_block_max(want_top + t * blocks, want + (size_t)t * W->rows, W->rows);
+    for (unsigned i = 0; i < 3; i++)
+        for (int noted = 0; noted < 2; noted++) {
+            float *y = tt_guard_new(n), *top = tt_guard_new(T * blocks);
+            be[i]->ops->matmul_max(be[i], y, noted ? top : NULL, x, W->cols, W, T);
+            tt_assert_same_bytes("matmul_max", y, want, n * sizeof *y);
+            if (noted)
+                tt_assert_close("maxima", top, want_top, NULL, T * blocks, 0, 0);
+            tt_guard_free(y);
+            tt_guard_free(top);
+        }
+    free(want);
+    free(want_top);
+}
+
+static void max_level(tt_backend *be, tt_backend *ref)
+{
+    enum { COLS = 128, MOST = 70 };
+    static const uint32_t rows[] = {1, 31, 127, 128, 129, 300, 1024, 1153, 2500},
+                          Ts[] = {1, 2, 16, 70};
+    tt_rng r = {9};
+    tt_backend *pools[3] = {be, tt_level_open(be->level, 2), tt_level_open(be->level, 3)};
+    float *x = malloc((size_t)MOST * COLS * sizeof *x);
+    tt_rng_fill(&r, x, (size_t)MOST * COLS, 1);
+    x[COLS + 3] = NAN; /* the second row of x */
+    x[2 * COLS + 3] = INFINITY;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        for (size_t k = 0; k < N_TYPES; k++) {
+            tt_mat W = tt_mat_random(&r, types[k], rows[i], COLS, 0.05f);
+            for (size_t j = 0; j < 4; j++) {
+                for (unsigned p = 0; p < 3; p++)
+                    pools[p]->prompt = Ts[j] > 16;
+                check_max(pools, &W, x, Ts[j]);
+            }
+            tt_mat_free(&W);
+        }
+    free(x);
+    tt_backend_close(&pools[1]);
+    tt_backend_close(&pools[2]);
+}
+
+static void maxima_are_those_of_the_rows(void **state)
+{
+    tt_for_levels(1, max_level);
+}
+
+/* The leaf of every level, the reference too, with everything that a float can be at every place.
+ */
+static void largest_agrees(void **state)
+{
+    static const float special[] = {NAN, -NAN, INFINITY, 3e38f, 9, -0.0f, -3e38f, -INFINITY};
+    tt_kernels k;
+    tt_rng r = {10};
+    const char *level;
+    for (unsigned l = 0; (level = tt_cpu_level_at(l)) != NULL; l++) {
+        assert_int_equal(tt_cpu_kernels(level, &k, NULL), TT_OK);
+        for (uint32_t n = 0; n <= TT_BLOCK_MAX; n += n < 40 ? 1 : 11) {
+            float *x = tt_guard_new(n + 1); /* one past the end: NaN that must not be seen */
+            for (uint32_t at = 0; at < n; at++)
+                for (unsigned s = 0; s < 8; s++) {
+                    for (uint32_t i = 0; i < n; i++)
+                        x[i] = s < 5 ? tt_rng_normal(&r) : -INFINITY;
+                    x[at] = special[s];
+                    float got = k.largest(x, n), want = tt_largest(x, n);
+                    if (!(got == want || (isnan(got) && isnan(want))))
+                        fail_msg("%s: largest of %u is %g, should be %g", level, n, got, want);
+                }
+            assert_true(n > 0 || k.largest(x, 0) == -INFINITY);
+            tt_guard_free(x);
+        }
+    }
+}
+
 static void embed_level(tt_backend *be, tt_backend *ref)
 {
     tt_rng r = {5};
@@ -428,6 +509,8 @@ int main(void)
         cmocka_unit_test(ranges_do_not_matter),
         cmocka_unit_test(many_are_one_by_one),
         cmocka_unit_test(swiglu_agrees),
+        cmocka_unit_test(maxima_are_those_of_the_rows),
+        cmocka_unit_test(largest_agrees),
         cmocka_unit_test(embed_agrees),
         cmocka_unit_test(add_agrees),
         cmocka_unit_test(nan_stays_in_its_row),

@@ -269,7 +269,7 @@ static void check_rows_together(const subject *u)
                         .err = &err};
         tt_model_forward(&step);
         ok(step.status, &err);
-        tt_model_head(&step, logits, 0, T);
+        tt_model_head(&step, logits, NULL, 0, T);
         for (uint32_t t = 0; t < T; t++) {
             ok(tt_session_decode(one, u->ids[at + t], &err), &err);
             if (memcmp(logits + (size_t)t * vocab, tt_session_logits(one),

@@ -13,9 +13,10 @@
 #include <string.h>
 
 #include "sample/draw.h"
+#include "sample/sampler.h"
 #include "tinytitan/tinytitan.h"
 
-#define VOCAB 300
+#define VOCAB 900 /* seven blocks and a bit */
 
 /* A generator of test data that has nothing to do with the sampler's. */
 static uint64_t noise_state = 1;
@@ -37,6 +38,16 @@ static tt_sampler *make(const tt_sampler_options *o, uint32_t vocab)
     tt_error err = {0};
     assert_int_equal(tt_sampler_create(o, vocab, &s, &err), TT_OK);
     return s;
+}
+
+static uint32_t choose(tt_sampler *s, const float *logits, uint32_t vocab)
+{
+    uint32_t id = UINT32_MAX;
+    tt_error err = {0};
+    float top[VOCAB / TT_BLOCK_MAX + 1];
+    tt_block_max(top, logits, vocab);
+    assert_int_equal(tt_sampler_choose(s, logits, top, &id, &err), TT_OK);
+    return id;
 }
 
 static uint32_t sample(tt_sampler *s, const float *logits)
@@ -155,7 +166,8 @@ static void random_row(float *row, uint32_t vocab)
     row[noise() % vocab] = 1;
 }
 
-/* Every draw, of every combination of filters, lands on the id that the definition names. */
+/* Every draw, of every combination of filters, with and without maxima, lands on the id that the
+ * definition names. */
 static void agrees_with_the_definition(void **state)
 {
     static float row[VOCAB];
@@ -167,13 +179,14 @@ static void agrees_with_the_definition(void **state)
         uint32_t vocab = round % 3 == 0 ? 1 + (uint32_t)noise() % 8 : 1 + (uint32_t)noise() % VOCAB;
         tt_sampler_options o;
         random_options(&o, vocab);
-        tt_sampler *s = make(&o, vocab);
+        tt_sampler *s = make(&o, vocab), *with = make(&o, vocab);
         tt_random stream;
         tt_random_seed(&stream, o.seed);
         memset(&h, 0, sizeof h);
         for (unsigned i = 0; i < 5; i++) {
             uint32_t id = (uint32_t)noise() % vocab;
             tt_sampler_accept(s, id, false);
+            tt_sampler_accept(with, id, false);
             h.seen[id] = true;
         }
         for (unsigned step = 0; step < 12; step++) {
@@ -184,15 +197,76 @@ static void agrees_with_the_definition(void **state)
                 o.temperature == 0 ? c[0].id : define_draw(c, n, tt_random_unit(&stream));
             uint32_t got = sample(s, row);
             assert_int_equal(got, want);
+            assert_int_equal(choose(with, row, vocab), want);
             tt_sampler_accept(s, got, true);
+            tt_sampler_accept(with, got, true);
             h.seen[got] = true;
             h.generated[got]++;
         }
         tt_sampler_close(&s);
+        tt_sampler_close(&with);
         assert_null(s);
     }
     for (unsigned i = 0; i < 4; i++)
         assert_true(sets[i] > 500); /* one, few, many, all candidates */
+}
+
+/* ---- block maxima ---- */
+
+/* What must not be looked at is NaN, of which the maxima know nothing: a block whose maximum does
+ * not pass the best that stand before it. */
+static void blocks_that_cannot_matter_are_not_entered(void **state)
+{
+    enum { BLOCKS = VOCAB / TT_BLOCK_MAX };
+    float row[BLOCKS * TT_BLOCK_MAX], top[BLOCKS];
+    for (unsigned kind = 0; kind < 4; kind++) {
+        tt_sampler_options o;
+        tt_sampler_options_default(&o);
+        o.temperature = kind % 2 == 0 ? 0 : 1;
+        o.top_k = kind % 2 == 0 ? 0 : 3;
+        o.presence_penalty = kind < 2 ? 0 : -1; /* lifts an id in the last block */
+        tt_sampler *s = make(&o, BLOCKS * TT_BLOCK_MAX);
+        for (uint32_t i = 0; i < BLOCKS * TT_BLOCK_MAX; i++)
+            row[i] = i < TT_BLOCK_MAX ? 1 : NAN;
+        for (uint32_t b = 0; b < BLOCKS; b++)
+            top[b] = 1; /* equal is not above, and ids ascend */
+        for (uint32_t i = 0; i < TT_BLOCK_MAX; i++)
+            row[(BLOCKS - 1) * TT_BLOCK_MAX + i] = 1;
+        uint32_t last = (BLOCKS - 1) * TT_BLOCK_MAX + 17, id = 0;
+        tt_sampler_accept(s, last, true);
+        unsigned lifted = 0;
+        for (unsigned i = 0; i < 50; i++) {
+            assert_int_equal(tt_sampler_choose(s, row, top, &id, NULL), TT_OK);
+            assert_true(id == 0 || (kind % 2 == 1 && id < 3) || (kind >= 2 && id == last));
+            lifted += id == last;
+        }
+        assert_true(kind < 2 ? lifted == 0 : kind == 2 ? lifted == 50 : lifted > 10);
+        tt_sampler_close(&s);
+    }
+}
+
+/* An id that is wanted, or that a penalty took out of the way, wherever it stands. */
+static void every_place_is_found(void **state)
+{
+    float row[VOCAB];
+    const uint32_t vocab = VOCAB - 3;
+    for (unsigned kind = 0; kind < 3; kind++)
+        for (uint32_t at = 0; at < vocab; at++) {
+            tt_sampler_options o;
+            tt_sampler_options_default(&o);
+            o.frequency_penalty = kind == 0 ? 0 : kind == 1 ? 2 : -2;
+            o.repetition_penalty = kind == 1 ? 2 : 1;
+            tt_sampler *s = make(&o, vocab);
+            for (uint32_t i = 0; i < vocab; i++)
+                row[i] = (float)(i * 31 % 64) / 64;
+            uint32_t best = (at + 500) % vocab;
+            row[best] = 2;
+            row[at] = kind == 1 ? 3 : kind == 2 ? 0.5f : 4;
+            tt_sampler_accept(s, at, true); /* 3 becomes -0.5, 0.5 becomes 2.5 */
+            assert_int_equal(choose(s, row, vocab), kind == 1 ? best : at);
+            assert_int_equal(sample(s, row), kind == 1 ? best : at);
+            tt_sampler_close(&s);
+        }
 }
 
 /* ---- numbers that must never change ---- */
@@ -395,6 +469,12 @@ static void broken_rows_are_errors(void **state)
                 snprintf(where, sizeof where, "id %u is", at);
                 assert_non_null(strstr(err.message, where));
                 assert_int_equal(id, 999);
+                float top;
+                tt_error again = {0};
+                tt_block_max(&top, row, 67);
+                assert_int_equal(tt_sampler_choose(s, row, &top, &id, &again), TT_ERR_NUMERIC);
+                assert_string_equal(again.message, err.message);
+                assert_int_equal(id, 999);
                 row[at] = 0;
             }
         }
@@ -561,6 +641,9 @@ static void full_vocabulary(void **state)
     noise_state = 99;
     for (uint32_t i = 0; i < vocab; i++)
         row[i] = noise_float(-4, 4) * noise_float(0, 1) * noise_float(0, 3);
+    float *top = malloc(tt_block_count(vocab) * sizeof *top);
+    assert_non_null(top);
+    tt_block_max(top, row, vocab);
     for (unsigned k = 0; k < 6; k++) {
         tt_sampler_options o;
         tt_sampler_options_default(&o);
@@ -571,14 +654,18 @@ static void full_vocabulary(void **state)
         o.min_p = k == 5 ? 0.05f : 0;
         tt_random stream;
         tt_random_seed(&stream, k);
-        tt_sampler *s = make(&o, vocab);
+        tt_sampler *s = make(&o, vocab), *with = make(&o, vocab);
         size_t n = define(&o, NULL, row, vocab, c);
         for (unsigned i = 0; i < 3; i++) {
-            uint32_t want = define_draw(c, n, tt_random_unit(&stream));
+            uint32_t want = define_draw(c, n, tt_random_unit(&stream)), id = 0;
             assert_int_equal(sample(s, row), want);
+            assert_int_equal(tt_sampler_choose(with, row, top, &id, NULL), TT_OK);
+            assert_int_equal(id, want);
         }
         tt_sampler_close(&s);
+        tt_sampler_close(&with);
     }
+    free(top);
     free(row);
     free(c);
 }
@@ -587,6 +674,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(agrees_with_the_definition),
+        cmocka_unit_test(blocks_that_cannot_matter_are_not_entered),
+        cmocka_unit_test(every_place_is_found),
         cmocka_unit_test(recorded_streams_stay),
         cmocka_unit_test(recorded_ids_stay),
         cmocka_unit_test(reset_forgets),

@@ -72,9 +72,12 @@ static void same(const tt_session *a, const tt_session *b)
     assert_int_equal(n, tt_session_n_tokens(b));
     assert_memory_equal(tt_session_tokens(a), tt_session_tokens(b), n * sizeof(uint32_t));
     assert_int_equal(tt_session_logits(a) != NULL, tt_session_logits(b) != NULL);
-    if (tt_session_logits(a) != NULL)
-        assert_memory_equal(tt_session_logits(a), tt_session_logits(b),
-                            a->model->arch.vocab_size * sizeof(float));
+    if (tt_session_logits(a) == NULL)
+        return;
+    uint32_t vocab = a->model->arch.vocab_size;
+    assert_memory_equal(tt_session_logits(a), tt_session_logits(b), vocab * sizeof(float));
+    for (uint32_t i = 0; i < tt_block_count(vocab); i++)
+        assert_true(a->top[i] == b->top[i]);
 }
 
 /* ---- good ones ---- */

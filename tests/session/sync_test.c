@@ -132,6 +132,9 @@ static void agree(record *r)
     if (memcmp(tt_session_logits(r->s), tt_session_logits(r->fresh),
                r->s->model->arch.vocab_size * sizeof(float)) != 0)
         fail_msg("logits after %u tokens are not those of this prefix", t->n);
+    if (memcmp(r->s->top, r->fresh->top,
+               tt_session_row_bytes(r->s) - r->s->model->arch.vocab_size * sizeof(float)) != 0)
+        fail_msg("maxima after %u tokens are not those of this prefix", t->n);
     r->computed++;
 }
 

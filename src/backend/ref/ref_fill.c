@@ -10,6 +10,7 @@ void tt_ref_fill(tt_kernels *k)
         .swiglu = tt_ref_swiglu,
         .add = tt_ref_add,
         .axpy = tt_ref_axpy,
+        .largest = tt_largest,
         .rms_norm = tt_ref_rms_norm,
         .conv_silu = tt_ref_conv_silu,
         .delta_qk_norm = tt_ref_delta_qk_norm,
