@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "server/history.h"
+#include "server/tool_check.h"
 
 #define TOOL_NAME 64u
 
@@ -86,7 +87,7 @@ static bool effort(tt_fields *f, const char *name, const json_t *v)
 }
 
 /* clang-format off */
-static const tt_field table[] = {
+const tt_field tt_chat_fields[] = {
     {"messages", TT_FIELD_HONOURED, NULL},
     {"tools", TT_FIELD_HONOURED, NULL},
     {"max_completion_tokens", TT_FIELD_HONOURED, tt_field_max_tokens},
@@ -131,36 +132,14 @@ static const tt_field prompt_table[] = {
 
 /* ---- tools ---- */
 
-static bool name_fits(const char *name)
+static bool check_function(tt_fields *f, const json_t *fn, size_t i, tt_tool_check *check)
 {
-    size_t n = strspn(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-");
-    return n > 0 && n <= TOOL_NAME && name[n] == '\0';
-}
-
-static bool check_function(tt_fields *f, const json_t *fn, size_t i, const json_t *names,
-                           size_t *schemas)
-{
-    char param[64];
-    const char *name = json_string_value(json_object_get(fn, "name"));
-    snprintf(param, sizeof param, "tools[%zu].function.name", i);
-    if (name == NULL || !name_fits(name))
-        return tt_refuse_value(f->why, param, "a tool needs a name of 1 to %u of A-Z a-z 0-9 _ -",
-                               TOOL_NAME);
-    if (json_object_get(names, name) != NULL)
-        return tt_refuse_value(f->why, param, "two tools have the same name");
-    snprintf(param, sizeof param, "tools[%zu].function.parameters", i);
-    const json_t *schema = tt_fields_get(fn, "parameters");
-    if (schema == NULL)
-        return true;
-    if (!json_is_object(schema))
-        return tt_refuse_value(f->why, param, "parameters must be an object");
-    size_t n = json_dumpb(schema, NULL, 0, JSON_COMPACT);
-    *schemas += n;
-    if (n > TT_SCHEMA || *schemas > TT_SCHEMAS)
-        return tt_refuse_large(f->why, param,
-                               "a schema may have %llu bytes, all of them together %llu",
-                               (unsigned long long)TT_SCHEMA, (unsigned long long)TT_SCHEMAS);
-    return true;
+    char where[64];
+    const json_t *name = json_object_get(fn, "name");
+    snprintf(where, sizeof where, "tools[%zu].function", i);
+    return tt_tool_check_function(check, where, name, TOOL_NAME, "parameters",
+                                  tt_fields_get(fn, "parameters"), f->why) &&
+           tt_tool_check_once(check, where, json_string_value(name), f->why);
 }
 
 /* The tool as the template gets it, or NULL. */
@@ -172,8 +151,8 @@ static json_t *copy_tool(const json_t *fn)
     return json_pack("{s:s, s:o}", "type", "function", "function", copy);
 }
 
-static bool take_tool(tt_fields *f, const json_t *tool, size_t i, json_t *names, json_t *list,
-                      size_t *schemas)
+static bool take_tool(tt_fields *f, const json_t *tool, size_t i, tt_tool_check *check,
+                      json_t *list)
 {
     char param[64];
     snprintf(param, sizeof param, "tools[%zu].type", i);
@@ -188,11 +167,10 @@ static bool take_tool(tt_fields *f, const json_t *tool, size_t i, json_t *names,
     snprintf(param, sizeof param, "tools[%zu].function", i);
     if (!json_is_object(fn))
         return tt_refuse_value(f->why, param, "a tool needs a function");
-    if (!check_function(f, fn, i, names, schemas))
+    if (!check_function(f, fn, i, check))
         return false;
     if (tt_fields_get(fn, "strict") != NULL)
         tt_fields_ignored(f, "tools.strict");
-    json_object_set_new(names, json_string_value(json_object_get(fn, "name")), json_true());
     return json_array_append_new(list, copy_tool(fn)) == 0 ||
            tt_refuse(f->why, 503, "memory_full", NULL, "there is no memory for the tools");
 }
@@ -201,7 +179,8 @@ static bool take_tools(tt_fields *f)
 {
     const json_t *tools = tt_fields_get(f->body, "tools");
     const char *choice = json_string_value(tt_fields_get(f->body, "tool_choice"));
-    size_t i, schemas = 0;
+    tt_tool_check check;
+    size_t i;
     json_t *tool;
     if (tools == NULL)
         return true;
@@ -209,15 +188,16 @@ static bool take_tools(tt_fields *f)
         return tt_refuse_value(f->why, "tools", "tools must be an array");
     if (json_array_size(tools) > TT_TOOLS)
         return tt_refuse_large(f->why, "tools", "there may be %u tools", TT_TOOLS);
-    json_t *names = json_object(), *list = json_array();
+    json_t *list = json_array();
     bool ok = true;
-    json_array_foreach(tools, i, tool) ok = ok && take_tool(f, tool, i, names, list, &schemas);
+    tt_tool_check_init(&check);
+    json_array_foreach(tools, i, tool) ok = ok && take_tool(f, tool, i, &check, list);
     if (ok && json_array_size(list) > 0 && (choice == NULL || strcmp(choice, "none") != 0)) {
         f->out->turn.tools = json_dumps(list, JSON_COMPACT | JSON_REAL_PRECISION(15));
         if (f->out->turn.tools == NULL)
             ok = tt_refuse(f->why, 503, "memory_full", NULL, "there is no memory for the tools");
     }
-    json_decref(names);
+    tt_tool_check_free(&check);
     json_decref(list);
     return ok;
 }
@@ -246,11 +226,11 @@ static int effort_of(const json_t *v)
     return TT_EFFORT_NOT;
 }
 
-/* Variables of the template as JSON text, *extra NULL when there are none. */
-static bool take_reasoning(tt_fields *f, tt_thinking *thinking, char **extra)
+bool tt_chat_reasoning(tt_fields *f, const char *name, const json_t *word, tt_thinking *thinking,
+                       char **extra, tt_effort *used)
 {
     const json_t *kwargs = tt_fields_get(f->body, "chat_template_kwargs");
-    int level = effort_of(tt_fields_get(f->body, "reasoning_effort"));
+    int level = effort_of(word);
     json_t *vars = kwargs != NULL ? json_copy((json_t *)kwargs) : json_object();
     bool levels = false;
     for (int i = 0; i < TT_EFFORTS; i++)
@@ -260,12 +240,13 @@ static bool take_reasoning(tt_fields *f, tt_thinking *thinking, char **extra)
         json_object_del(vars, "reasoning_effort");
         *thinking = level == TT_EFFORT_NONE ? TT_THINKING_OFF : TT_THINKING_ON;
     }
+    *used = (tt_effort)level;
     if (level > TT_EFFORT_NONE) {
-        int used = nearest(f->info, level);
-        if (used != level || !levels)
-            tt_fields_adjusted(f, "reasoning_effort");
+        *used = (tt_effort)nearest(f->info, level);
+        if ((int)*used != level || !levels)
+            tt_fields_adjusted(f, name);
         if (levels)
-            json_object_set_new(vars, "reasoning_effort", json_string(tt_effort_words[used]));
+            json_object_set_new(vars, "reasoning_effort", json_string(tt_effort_words[*used]));
     }
     *extra = json_object_size(vars) > 0 ? json_dumps(vars, JSON_REAL_PRECISION(15)) : NULL;
     bool ok = vars != NULL && (*extra != NULL || json_object_size(vars) == 0);
@@ -299,7 +280,9 @@ static bool render(tt_fields *f, const tt_server_engine *engine, const char *mes
     tt_error err = {.offset = -1};
     tt_engine_render r = {.messages = messages, .tools = f->out->turn.tools};
     char *extra = NULL;
-    if (!take_reasoning(f, &r.thinking, &extra))
+    tt_effort used;
+    if (!tt_chat_reasoning(f, "reasoning_effort", tt_fields_get(f->body, "reasoning_effort"),
+                           &r.thinking, &extra, &used))
         return false;
     r.extra = extra;
     tt_status st = engine->ops->render(engine->self, &r, &f->out->turn.prompt, &err);
@@ -330,7 +313,7 @@ static bool make_prompt(tt_fields *f, const tt_server_engine *engine)
 bool tt_chat_request_read(tt_fields *f, const tt_server_engine *engine)
 {
     f->out->chat = true;
-    return tt_fields_model(f) && tt_fields_walk(f, tt_shared_fields, table) &&
+    return tt_fields_model(f) && tt_fields_walk(f, tt_shared_fields, tt_chat_fields) &&
            make_prompt(f, engine) && tt_fields_room(f, "messages");
 }
 

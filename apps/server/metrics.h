@@ -11,7 +11,7 @@
 #include "base/buf.h"
 
 #define TT_METRIC_STATUSES 24u
-#define TT_METRIC_PATHS    16u
+#define TT_METRIC_PATHS    32u
 #define TT_METRIC_CODES    64u
 #define TT_METRIC_BUCKETS  8u
 

@@ -19,6 +19,7 @@
 #include "base/stop.h"
 #include "server/answer.h"
 #include "server/readiness.h"
+#include "server/response_answer.h"
 #include "server/server_int.h"
 
 #define BACKLOG      128
@@ -65,11 +66,16 @@ static void fail_conn(tt_conn *c, int status, const char *code, const char *para
                       const char *message)
 {
     tt_buf b;
+    const tt_job *job = c->job;
     if (!c->streaming) {
         tt_answer_refusal(c, status, code, param, message);
     } else {
-        tt_buf_init(&b, 1 << 16);
-        tt_answer_write_failure(&b, !tt_http1_is_old(&c->http), status, code, message);
+        tt_buf_init(&b, TT_BODY_MOST);
+        if (job->kind == TT_JOB_RESPONSE)
+            tt_response_write_failure(&b, job->chunked, &job->response, job->created, job->sequence,
+                                      code, message);
+        else
+            tt_answer_write_failure(&b, job->chunked, status, code, message);
         if (b.failed == TT_OK)
             evbuffer_add(c->out, b.data, b.len);
         tt_buf_free(&b);
@@ -102,9 +108,11 @@ static unsigned retry_after(tt_server *s)
 
 void tt_server_admit(tt_server *s, tt_conn *c)
 {
-    tt_job_kind kind = c->route == TT_ROUTE_CHAT   ? TT_JOB_CHAT
-                       : c->route == TT_ROUTE_TEXT ? TT_JOB_TEXT
-                                                   : TT_JOB_COUNT;
+    tt_job_kind kind = c->route == TT_ROUTE_CHAT               ? TT_JOB_CHAT
+                       : c->route == TT_ROUTE_TEXT             ? TT_JOB_TEXT
+                       : c->route == TT_ROUTE_RESPONSES        ? TT_JOB_RESPONSE
+                       : c->route == TT_ROUTE_RESPONSE_COMPACT ? TT_JOB_COMPACT
+                                                               : TT_JOB_COUNT;
     tt_job *job = tt_job_new(kind);
     if (job == NULL) {
         tt_answer_refusal(c, 503, "memory_full", NULL, "there is no memory for the request");
@@ -118,6 +126,7 @@ void tt_server_admit(tt_server *s, tt_conn *c)
     job->path = tt_route_names[c->route];
     job->chunked = !tt_http1_is_old(&c->http);
     job->created = (int64_t)time(NULL);
+    job->responses = s->responses;
     tt_buf_free(&job->body);
     job->body = c->body;
     tt_buf_init(&c->body, TT_BODY_MOST);
@@ -203,12 +212,13 @@ static bool on_events(tt_server *s, tt_job *job, const tt_job_news *news)
     tt_conn *c = job->conn;
     if (c == NULL || !job->request.stream || news->out.len == 0)
         return c != NULL;
-    if (evbuffer_get_length(c->out) + news->out.len > s->bounds.outbox &&
-        evbuffer_get_length(c->out) > 0) {
+    /* What is unread counts, not what comes: one event may be long. */
+    if (evbuffer_get_length(c->out) > s->bounds.outbox) {
         overflow(s, job);
         return false;
     }
     evbuffer_add(c->out, news->out.data, news->out.len);
+    job->sequence = news->sequence;
     c->last_out = tt_now();
     return news->finished || tt_conn_send(c);
 }
@@ -556,6 +566,9 @@ tt_status tt_server_create(const tt_server_config *config, const tt_server_engin
         st = listen_tcp(s, err);
     if (st == TT_OK && config->unix_socket != NULL)
         st = listen_local(s, err);
+    s->responses = tt_response_store_create(TT_STORED_RESPONSES, TT_STORED_BYTES);
+    if (st == TT_OK && s->responses == NULL)
+        st = tt_fail(err, TT_ERR_NOMEM, "out of memory for the server");
     if (st == TT_OK)
         st = tt_work_create(engine, &s->memory, wake, s, &s->work, err);
     if (st != TT_OK) {
@@ -603,6 +616,7 @@ void tt_server_close(tt_server **p)
     while (s->connections != NULL)
         tt_conn_close(s->connections);
     tt_work_close(&s->work);
+    tt_response_store_close(&s->responses);
     if (s->tcp != NULL)
         evconnlistener_free(s->tcp);
     if (s->local != NULL)

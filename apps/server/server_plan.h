@@ -11,7 +11,7 @@
 #include "server/server_options.h"
 
 typedef struct tt_server_memory {
-    uint64_t requests, connections, streams, rendering, total;
+    uint64_t requests, connections, streams, responses, rendering, total;
 } tt_server_memory;
 
 tt_server_memory tt_server_memory_of(uint32_t queue_limit);

@@ -11,6 +11,7 @@
 #include "server/answer.h"
 #include "server/chat_request.h"
 #include "server/reply.h"
+#include "server/response_answer.h"
 #include "server/text_request.h"
 
 #define MOST_OUT      (512 * TT_MIB)
@@ -59,6 +60,7 @@ void tt_job_free(tt_job *job)
     if (job == NULL)
         return;
     tt_answer_request_free(&job->request);
+    tt_response_plan_free(&job->response);
     tt_buf_free(&job->body);
     tt_buf_free(&job->out);
     tt_buf_free(&job->adjusted);
@@ -192,6 +194,20 @@ static bool count(tt_work *w, tt_job *job, tt_fields *f)
     return job->refusal.status == 0;
 }
 
+/* What is kept of the request until it is answered counts as its body did. */
+static bool response(tt_work *w, tt_job *job, tt_fields *f)
+{
+    tt_response_plan *p = &job->response;
+    if (!(job->kind == TT_JOB_COMPACT ? tt_response_compact_read(f, w->engine, job->responses, p)
+                                      : tt_response_request_read(f, w->engine, job->responses, p)))
+        return false;
+    if (!tt_request_memory_take(w->memory, p->bytes))
+        return tt_refuse(f->why, 503, "memory_full", NULL,
+                         "the memory for requests is full at this moment");
+    job->reserved = p->bytes;
+    return true;
+}
+
 static void prepare(tt_work *w, tt_job *job)
 {
     json_t *body = NULL;
@@ -203,6 +219,8 @@ static void prepare(tt_work *w, tt_job *job)
             tt_chat_request_read(&f, w->engine);
         else if (job->kind == TT_JOB_TEXT)
             tt_text_request_read(&f, w->engine);
+        else if (job->kind != TT_JOB_COUNT)
+            response(w, job, &f);
         else
             count(w, job, &f);
         job->adjusted = f.adjusted;
@@ -239,7 +257,8 @@ static void *preparer(void *ctx)
 typedef struct run {
     tt_work *w;
     tt_job *job;
-    tt_buf piece;     /* events not yet handed over */
+    tt_buf piece; /* events not yet handed over */
+    tt_response_writer response;
     tt_status failed; /* of an event that could not be put together */
     double looked;
 } run;
@@ -266,6 +285,7 @@ static void hand_over(void *ctx)
         u->failed = u->piece.failed;
     pthread_mutex_lock(&u->w->lock);
     tt_buf_append(&u->job->out, u->piece.data, u->piece.len);
+    u->job->next_sequence = u->response.sequence;
     tell(u->w, u->job);
     pthread_mutex_unlock(&u->w->lock);
     tt_buf_clear(&u->piece);
@@ -273,10 +293,8 @@ static void hand_over(void *ctx)
     look(u, false);
 }
 
-static void on_prefill(void *ctx, uint64_t done, uint64_t total)
+static void note_prefill(run *u, uint64_t done, uint64_t total)
 {
-    tt_answer_writer *writer = ctx;
-    run *u = writer->flush_ctx;
     pthread_mutex_lock(&u->w->lock);
     u->w->prefill_done = done;
     u->w->prefill_total = total;
@@ -284,24 +302,56 @@ static void on_prefill(void *ctx, uint64_t done, uint64_t total)
     look(u, false);
 }
 
-/* *last receives what is to be told with the end. */
-static void compute(tt_work *w, tt_job *job, tt_buf *last)
+static void on_prefill(void *ctx, uint64_t done, uint64_t total)
 {
-    run u = {.w = w, .job = job};
+    note_prefill(((tt_answer_writer *)ctx)->flush_ctx, done, total);
+}
+
+static void compute_answer(tt_work *w, tt_job *job, run *u)
+{
     tt_answer_writer writer;
-    tt_buf_init(&u.piece, MOST_OUT);
     tt_answer_writer_init(&writer, &job->request, w->info.model, job->created, job->chunked,
-                          &u.piece, hand_over, &u);
+                          &u->piece, hand_over, u);
     tt_turn_sink sink = tt_answer_writer_sink(&writer);
     sink.prefill = on_prefill;
     job->st =
         tt_turn_run(w->engine, &job->request.turn, &sink, &job->cancel, &job->usage, &job->err);
     if (job->st == TT_OK)
         tt_answer_writer_end(&writer, &job->usage);
+    tt_answer_writer_free(&writer);
+}
+
+static void on_response_prefill(void *ctx, uint64_t done, uint64_t total)
+{
+    note_prefill(((tt_response_writer *)ctx)->flush_ctx, done, total);
+}
+
+static void compute_response(tt_work *w, tt_job *job, run *u)
+{
+    tt_response_writer *writer = &u->response;
+    tt_response_writer_init(writer, &job->response, job->request.stream, job->chunked, job->created,
+                            &u->piece, hand_over, u);
+    tt_turn_sink sink = tt_response_writer_sink(writer);
+    sink.prefill = on_response_prefill;
+    job->st =
+        tt_turn_run(w->engine, &job->request.turn, &sink, &job->cancel, &job->usage, &job->err);
+    if (job->st == TT_OK)
+        tt_response_writer_end(writer, &job->usage);
+    tt_response_writer_free(writer);
+}
+
+/* *last receives what is to be told with the end. */
+static void compute(tt_work *w, tt_job *job, tt_buf *last)
+{
+    run u = {.w = w, .job = job};
+    tt_buf_init(&u.piece, MOST_OUT);
+    if (job->kind == TT_JOB_RESPONSE || job->kind == TT_JOB_COMPACT)
+        compute_response(w, job, &u);
+    else
+        compute_answer(w, job, &u);
     if (job->st == TT_OK)
         job->st = u.failed != TT_OK ? tt_fail(&job->err, u.failed, "no memory for the answer")
                                     : tt_buf_status(&u.piece, &job->err);
-    tt_answer_writer_free(&writer);
     look(&u, true);
     *last = u.piece;
 }
@@ -424,7 +474,8 @@ tt_job *tt_work_news(tt_work *w, tt_job_news *news)
                               .finished = job->finished,
                               .started_at = job->started_at,
                               .ended_at = job->ended_at,
-                              .out = job->out};
+                              .out = job->out,
+                              .sequence = job->next_sequence};
         tt_buf_init(&job->out, MOST_OUT);
     }
     pthread_mutex_unlock(&w->lock);

@@ -13,8 +13,15 @@
 
 #include "server/request_fields.h"
 #include "server/request_memory.h"
+#include "server/response_request.h"
 
-typedef enum tt_job_kind { TT_JOB_CHAT, TT_JOB_TEXT, TT_JOB_COUNT } tt_job_kind;
+typedef enum tt_job_kind {
+    TT_JOB_CHAT,
+    TT_JOB_TEXT,
+    TT_JOB_COUNT,
+    TT_JOB_RESPONSE,
+    TT_JOB_COMPACT
+} tt_job_kind;
 typedef enum tt_job_why { TT_WHY_NOT, TT_WHY_LEFT, TT_WHY_SHUTDOWN, TT_WHY_OVERFLOW } tt_job_why;
 
 typedef struct tt_job {
@@ -23,6 +30,7 @@ typedef struct tt_job {
     void *conn;     /* NULL: the client has left */
     tt_job_why why; /* it was cancelled */
     bool admitted, told_prepared;
+    uint64_t sequence; /* of the event after those that went out */
     double arrived, admitted_at;
     char request_id[32];
     const char *method, *path;
@@ -31,16 +39,19 @@ typedef struct tt_job {
     bool chunked;
     int64_t created;
     tt_buf body;
-    uint64_t reserved; /* of request memory, for the body */
+    uint64_t reserved; /* of request memory, for the body, then for `response` */
     atomic_bool cancel;
+    tt_response_store *responses;
     /* the preparing thread's, read once it is prepared */
     tt_refusal refusal;
     tt_answer_request request;
+    tt_response_plan response; /* of a RESPONSE or COMPACT */
     tt_buf adjusted, ignored, repaired;
     /* guarded */
     bool prepared, started, finished, in_news;
     double started_at, ended_at;
-    tt_buf out; /* answer of a count; events so far; the object at the end */
+    tt_buf out;             /* answer of a count; events so far; the object at the end */
+    uint64_t next_sequence; /* of the event after those in `out` */
     /* the computing thread's, read once it is finished */
     tt_status st;
     tt_error err;
@@ -66,7 +77,8 @@ bool tt_work_remove(tt_work *w, tt_job *job);
 typedef struct tt_job_news {
     bool prepared, started, finished;
     double started_at, ended_at;
-    tt_buf out; /* taken out of the job: to be freed */
+    tt_buf out;        /* taken out of the job: to be freed */
+    uint64_t sequence; /* of the event after those in it */
 } tt_job_news;
 /* The next job with news, or NULL. What is told of a finished job is the last. */
 tt_job *tt_work_news(tt_work *w, tt_job_news *news);

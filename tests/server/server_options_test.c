@@ -54,7 +54,7 @@ static void memory(void **state)
     (void)state;
     tt_server_memory m = tt_server_memory_of(16);
     assert_true(m.requests == TT_REQUEST_MEMORY);
-    assert_true(m.total == m.requests + m.connections + m.streams + m.rendering);
+    assert_true(m.total == m.requests + m.connections + m.streams + m.responses + m.rendering);
     assert_true(tt_server_memory_of(1024).total > m.total);
     /* What the server needs alone is refused before anything is opened. */
     tt_plan plan;
