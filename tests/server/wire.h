@@ -175,7 +175,9 @@ static inline void post(int fd, const char *path, const char *body)
 /* Removes what differs from run to run: ids to ID, times to N, Date. */
 static inline char *plain(char *text)
 {
-    static const char *const prefixes[] = {"chatcmpl-", "cmpl-", "call_", "req_"};
+    static const char *const prefixes[] = {"chatcmpl-", "cmpl-", "call_", "req_", "resp_",
+                                           "msg_",      "fc_",   "ctc_",  "rs_",  "cmp_"};
+    static const char *const times[] = {"\"created\":", "\"created_at\":", "\"completed_at\":"};
     for (size_t i = 0; i < sizeof prefixes / sizeof prefixes[0]; i++)
         for (char *at = text; (at = strstr(at, prefixes[i])) != NULL;) {
             at += strlen(prefixes[i]);
@@ -183,11 +185,12 @@ static inline char *plain(char *text)
             if (n == 24)
                 memmove(at, at + n, strlen(at + n) + 1);
         }
-    for (char *at = text; (at = strstr(at, "\"created\":")) != NULL;) {
-        at += 10;
-        size_t n = strspn(at, "0123456789");
-        memmove(at, at + n, strlen(at + n) + 1);
-    }
+    for (size_t i = 0; i < sizeof times / sizeof times[0]; i++)
+        for (char *at = text; (at = strstr(at, times[i])) != NULL;) {
+            at += strlen(times[i]);
+            size_t n = strspn(at, "0123456789");
+            memmove(at, at + n, strlen(at + n) + 1);
+        }
     return text;
 }
 
@@ -224,6 +227,16 @@ static inline void expect_not(const char *text, const char *want)
 {
     if (strstr(text, want) != NULL)
         fail_msg("holds: %s\nin: %s", want, text);
+}
+
+/* Equal; a long text is told from the first difference on. */
+static inline void same(const char *text, const char *want)
+{
+    size_t i = 0;
+    while (text[i] != '\0' && text[i] == want[i])
+        i++;
+    if (text[i] != want[i])
+        fail_msg("at byte %zu: %.200s\ninstead of: %.200s", i, text + i, want + i);
 }
 
 static inline char *log_text(void)

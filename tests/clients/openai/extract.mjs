@@ -8,7 +8,11 @@
 import { readFileSync } from 'node:fs';
 
 const roots = ['CreateChatCompletionResponse', 'CreateChatCompletionStreamResponse', 'CreateCompletionResponse',
-  'ListModelsResponse', 'Model', 'ErrorResponse'];
+  'ListModelsResponse', 'Model', 'ErrorResponse', 'Response', 'ResponseItemList', 'CompactResource',
+  ...['Created', 'InProgress', 'Completed', 'Incomplete', 'Failed', 'OutputItemAdded', 'OutputItemDone', 'ContentPartAdded',
+    'ContentPartDone', 'TextDelta', 'TextDone', 'ReasoningTextDelta', 'ReasoningTextDone', 'ReasoningSummaryPartAdded',
+    'ReasoningSummaryPartDone', 'ReasoningSummaryTextDelta', 'ReasoningSummaryTextDone', 'FunctionCallArgumentsDelta',
+    'FunctionCallArgumentsDone', 'CustomToolCallInputDelta', 'CustomToolCallInputDone'].map((name) => `Response${name}Event`)];
 const prefix = '#/components/schemas/';
 const words = new Set(['description', 'title', 'example', 'examples', 'default', 'deprecated', 'externalDocs', 'discriminator']);
 

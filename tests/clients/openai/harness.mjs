@@ -115,8 +115,8 @@ process.on('exit', () => {
 export const seen = new Map();
 export const faults = [];
 
-function look(path, response, text) {
-  for (const [schema, fault] of validate(path, response.status, response.headers.get('content-type'), text)) {
+function look(path, response, text, method) {
+  for (const [schema, fault] of validate(path, response.status, response.headers.get('content-type'), text, method)) {
     seen.set(schema, (seen.get(schema) ?? 0) + 1);
     if (fault !== null) faults.push(`${path}, ${response.status}: not a ${schema}: ${fault}`);
   }
@@ -131,7 +131,7 @@ export async function lookingFetch(input, init) {
       parts.push(part);
       controller.enqueue(part);
     },
-    flush: () => look(path, response, Buffer.concat(parts).toString()),
+    flush: () => look(path, response, Buffer.concat(parts).toString(), init?.method),
   });
   return new Response(response.body.pipeThrough(watched), response);
 }

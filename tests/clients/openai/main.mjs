@@ -9,6 +9,7 @@ import { join } from 'node:path';
 import { faults, finish, seen, serve, skip, test } from './harness.mjs';
 import * as ai from './ai.mjs';
 import * as openai from './openai.mjs';
+import * as responses from './responses.mjs';
 import { against, validate } from './validator.mjs';
 
 const keyFile = join(process.argv[4], 'key');
@@ -17,12 +18,16 @@ const open = await serve('--log', 'json');
 const closed = await serve('--api-key-file', keyFile, '--queue-limit', '0');
 
 await openai.run(open, closed);
+await responses.run(open);
 await ai.run(open, closed);
 
 await test('every answer and event fits the schemas of OpenAI', () => {
   assert.deepEqual(faults, []);
   for (const name of ['CreateChatCompletionResponse', 'CreateChatCompletionStreamResponse', 'CreateCompletionResponse',
-    'CompletionEvent', 'ListModelsResponse', 'Model', 'ErrorResponse'])
+    'CompletionEvent', 'ListModelsResponse', 'Model', 'ErrorResponse', 'Response', 'ResponseItemList', 'CompactResource',
+    ...['Created', 'InProgress', 'Completed', 'Incomplete', 'OutputItemAdded', 'OutputItemDone', 'ContentPartAdded', 'ContentPartDone',
+      'TextDelta', 'TextDone', 'ReasoningTextDelta', 'ReasoningTextDone', 'ReasoningSummaryPartAdded', 'ReasoningSummaryPartDone',
+      'ReasoningSummaryTextDelta', 'ReasoningSummaryTextDone', 'FunctionCallArgumentsDelta', 'FunctionCallArgumentsDone'].map((n) => `Response${n}Event`)])
     assert.ok(seen.get(name) > 0, `there was no ${name}`);
   console.log(`        ${[...seen].map(([name, n]) => `${n} ${name}`).join(', ')}`);
 });
