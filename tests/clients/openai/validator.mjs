@@ -14,7 +14,7 @@ $defs.CompletionEvent = event;
 
 const ajv = new Ajv({ allErrors: true, strict: true, strictTypes: false, strictRequired: false });
 ajv.addFormat('unixtime', { type: 'number', validate: (n) => Number.isInteger(n) && n > 1e9 && n < 1e10 });
-ajv.addFormat('uri', true);
+for (const name of ['uri', 'float']) ajv.addFormat(name, true);
 ajv.addFormat('date', true);
 ajv.addSchema({ $id: 'openai', $defs });
 
