@@ -21,6 +21,7 @@ typedef enum item_kind {
     ITEM_REASONING,
     ITEM_REFERENCE,
     ITEM_COMPACTION,
+    ITEM_TOOLS,
     ITEM_HOSTED,
     ITEM_OTHER
 } item_kind;
@@ -39,7 +40,7 @@ static const struct {
     {"item_reference", ITEM_REFERENCE, ""},
     {"compaction", ITEM_COMPACTION, "cmp_"},
     {"compaction_summary", ITEM_COMPACTION, "cmp_"},
-    {"additional_tools", ITEM_HOSTED, ""},
+    {"additional_tools", ITEM_TOOLS, "at_"},
     {"apply_patch_call", ITEM_HOSTED, ""},
     {"apply_patch_call_output", ITEM_HOSTED, ""},
     {"code_interpreter_call", ITEM_HOSTED, ""},
@@ -322,6 +323,19 @@ static json_t *read_compaction(const place *at, const json_t *raw)
     return json_pack("{s:s, s:O}", "type", "compaction", "encrypted_content", carried);
 }
 
+/* What is in the list is looked at with the other tools. */
+static json_t *read_tools(const place *at, const json_t *raw)
+{
+    char p[96];
+    json_t *tools = get(raw, "tools");
+    if (!json_is_array(tools)) {
+        tt_refuse_value(at->r->why, param(at, ".tools", p), "must be an array");
+        return NULL;
+    }
+    return json_pack("{s:s, s:s, s:O}", "type", "additional_tools", "role", "developer", "tools",
+                     tools);
+}
+
 /* ---- to the one form: items ---- */
 
 static item_kind kind_of(const json_t *raw, const char **id)
@@ -413,6 +427,8 @@ static json_t *read_kind(const place *at, const json_t *raw, item_kind kind)
         return read_result(at, raw, kind == ITEM_CUSTOM_RESULT);
     case ITEM_REASONING:
         return read_reasoning(raw);
+    case ITEM_TOOLS:
+        return read_tools(at, raw);
     default:
         return read_compaction(at, raw);
     }
@@ -654,6 +670,8 @@ static void add_one(builder *b, const json_t *item)
         break;
     case ITEM_REASONING:
         add_thought(b, item);
+        break;
+    case ITEM_TOOLS:
         break;
     default:
         add_summary(b, item);

@@ -263,8 +263,8 @@ static bool read_conversation(tt_fields *f, tt_response_store *store, bool keep,
                               const json_t *level, conversation *c)
 {
     *c = (conversation){0};
-    return tt_item_reader_init(&c->items, store, keep, f->why) &&
-           tt_response_tools_read(f, &c->tools) && read_items(f, c) &&
+    return tt_item_reader_init(&c->items, store, keep, f->why) && read_items(f, c) &&
+           tt_response_tools_read(f, c->items.items, &c->tools) &&
            tt_chat_reasoning(f, "reasoning.effort", level, &c->thinking, &c->extra, &c->effort);
 }
 

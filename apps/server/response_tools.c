@@ -3,7 +3,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "server/response_items.h"
 #include "server/tool_check.h"
 
 #define TOOL_NAME 128u
@@ -14,6 +13,7 @@ typedef struct reader {
     tt_response_tools *t;
     tt_tool_check check;
     size_t n;
+    bool in_items; /* not those of the body */
 } reader;
 
 static bool no_memory(reader *r)
@@ -29,7 +29,8 @@ static const char *text_of(const json_t *o, const char *key)
 
 /* ---- one tool ---- */
 
-/* What a custom tool says of its input, with the grammar that its client will hold it against. */
+/* What a custom tool says of its input, with the grammar that its client will hold it against; NULL
+ * when it says nothing. */
 static json_t *describe_custom(const json_t *tool)
 {
     const json_t *format = tt_fields_get(tool, "format");
@@ -40,7 +41,7 @@ static json_t *describe_custom(const json_t *tool)
     if (grammar[0] != '\0')
         tt_buf_printf(&b, "%sThe input follows this %s grammar:\n%s", before[0] ? "\n\n" : "",
                       text_of(format, "syntax"), grammar);
-    json_t *text = b.failed == TT_OK ? json_stringn(b.len > 0 ? b.data : "", b.len) : NULL;
+    json_t *text = b.failed == TT_OK && b.len > 0 ? json_stringn(b.data, b.len) : NULL;
     tt_buf_free(&b);
     return text;
 }
@@ -108,32 +109,39 @@ static bool check_texts(reader *r, const char *where, const json_t *tool, bool c
            tt_refuse_value(r->f->why, param, "must be an object");
 }
 
+/* The tool in all its forms; `called` is what the model calls it. */
+static bool put_tool(reader *r, const json_t *tool, bool custom, const char *space,
+                     const char *called, json_t *echo)
+{
+    int bad = 0;
+    if (custom || space != NULL)
+        bad |= json_object_set_new(r->t->given, called, json_boolean(custom));
+    bad |= json_array_append_new(r->t->prompt, function_of(tool, custom, called));
+    bad |= json_array_append_new(echo, echo_of(tool, custom));
+    return bad == 0 || no_memory(r);
+}
+
 /* A function or a custom tool; `space` is the namespace that it is in, or NULL. */
 static bool add_tool(reader *r, const json_t *tool, const char *where, bool custom,
                      const char *space, json_t *echo)
 {
     const json_t *name = json_object_get(tool, "name");
     const json_t *schema = custom ? NULL : tt_fields_get(tool, "parameters");
-    tt_buf called;
+    char called[2 * TOOL_NAME + 2] = "";
+    if (tt_tool_name_fits(name, TOOL_NAME))
+        snprintf(called, sizeof called, "%s%s%s", space != NULL ? space : "",
+                 space != NULL ? "." : "", json_string_value(name));
+    if (r->in_items && json_object_get(r->check.names, called) != NULL)
+        return true;
     if (++r->n > TT_TOOLS)
         return tt_refuse_large(r->f->why, "tools", "there may be %u tools", TT_TOOLS);
-    if (!tt_tool_check_function(&r->check, where, name, TOOL_NAME, "parameters", schema,
-                                r->f->why) ||
-        !check_texts(r, where, tool, custom))
-        return false;
     if (tt_fields_get(tool, "strict") != NULL)
         tt_fields_ignored(r->f, "tools.strict");
-    tt_buf_init(&called, 512);
-    bool ok = tt_tool_name_write(&called, space, json_string_value(name)) || no_memory(r);
-    ok = ok && tt_tool_check_once(&r->check, where, called.data, r->f->why);
-    if (ok && (custom || space != NULL))
-        ok = json_object_set_new(r->t->given, called.data, json_boolean(custom)) == 0 ||
-             no_memory(r);
-    if (ok && (json_array_append_new(r->t->prompt, function_of(tool, custom, called.data)) != 0 ||
-               json_array_append_new(echo, echo_of(tool, custom)) != 0))
-        ok = no_memory(r);
-    tt_buf_free(&called);
-    return ok;
+    return tt_tool_check_function(&r->check, where, name, TOOL_NAME, "parameters", schema,
+                                  r->f->why) &&
+           check_texts(r, where, tool, custom) &&
+           tt_tool_check_once(&r->check, where, called, r->f->why) &&
+           put_tool(r, tool, custom, space, called, echo);
 }
 
 /* ---- lists ---- */
@@ -188,25 +196,46 @@ static bool take_tool(reader *r, const json_t *tool, const char *where, const ch
     return true;
 }
 
-bool tt_response_tools_read(tt_fields *f, tt_response_tools *t)
+static bool take_list(reader *r, const json_t *list, const char *param, json_t *echo)
 {
-    const json_t *tools = tt_fields_get(f->body, "tools");
-    reader r = {.f = f, .t = t};
     char where[64];
     size_t i;
     json_t *tool;
+    json_array_foreach(list, i, tool)
+    {
+        snprintf(where, sizeof where, "%s[%zu]", param, i);
+        if (!take_tool(r, tool, where, NULL, echo))
+            return false;
+    }
+    return true;
+}
+
+static bool take_items(reader *r, const json_t *items)
+{
+    json_t *item, *untold = json_array();
+    bool ok = untold != NULL || no_memory(r);
+    size_t i;
+    r->in_items = true;
+    json_array_foreach(items, i, item)
+    {
+        const json_t *list = json_object_get(item, "tools");
+        ok = ok && (list == NULL || take_list(r, list, "input.tools", untold));
+    }
+    json_decref(untold);
+    return ok;
+}
+
+bool tt_response_tools_read(tt_fields *f, const json_t *items, tt_response_tools *t)
+{
+    const json_t *tools = tt_fields_get(f->body, "tools");
+    reader r = {.f = f, .t = t};
     *t = (tt_response_tools){json_array(), json_array(), json_object()};
     if (tools != NULL && !json_is_array(tools))
         return tt_refuse_value(f->why, "tools", "tools must be an array");
     if (json_array_size(tools) > TT_TOOLS)
         return tt_refuse_large(f->why, "tools", "there may be %u tools", TT_TOOLS);
     tt_tool_check_init(&r.check);
-    bool ok = true;
-    json_array_foreach(tools, i, tool)
-    {
-        snprintf(where, sizeof where, "tools[%zu]", i);
-        ok = ok && take_tool(&r, tool, where, NULL, t->echo);
-    }
+    bool ok = take_list(&r, tools, "tools", t->echo) && take_items(&r, items);
     tt_tool_check_free(&r.check);
     return ok;
 }

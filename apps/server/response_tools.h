@@ -17,8 +17,8 @@ typedef struct tt_response_tools {
                        a dot behind */
 } tt_response_tools;
 
-/* `tools` of the body. */
-bool tt_response_tools_read(tt_fields *f, tt_response_tools *t);
+/* `tools` of the body, and those that come in items: of two with one name these are left out. */
+bool tt_response_tools_read(tt_fields *f, const json_t *items, tt_response_tools *t);
 void tt_response_tools_free(tt_response_tools *t);
 
 /* What a name that the model used stands for. */

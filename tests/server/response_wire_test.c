@@ -183,6 +183,17 @@ static void calls_come_back_as_what_was_given(void **state)
               "\"completed\",\"call_id\":\"call_\",\"name\":\"patch\",\"input\":"
               "\"{\\\"other\\\":1}\"}]");
     free(a);
+    /* Tools may come in items too. */
+    a = respond("{" ITEMS("{\"type\":\"additional_tools\",\"role\":\"developer\",\"tools\":[" READ
+                          "," PATCH ",{\"type\":\"mcp\"}]}," SAYS("patch")) ",\"tools\":[{\"type\":"
+                                                                            "\"custom\",\"name\":"
+                                                                            "\"read\"}]}");
+    expect(a, "\"type\":\"custom_tool_call\"");
+    expect(a,
+           "\"tools\":[{\"type\":\"custom\",\"name\":\"read\",\"format\":{\"type\":\"text\"}}],");
+    free(a);
+    expect(seen.tools, "[{\"type\":\"function\",\"function\":{\"name\":\"read\",\"parameters\":");
+    expect(seen.tools, "},{\"type\":\"function\",\"function\":{\"name\":\"patch\",");
     /* Without the tools they are passed on as they are. */
     a = respond("{" ASK("call") ",\"parallel_tool_calls\":true,\"tool_choice\":\"none\",\"tools\":"
                                 "[" LOOK "]}");
@@ -486,6 +497,10 @@ static void requests_are_refused(void **state)
     } rows[] = {
         {ITEMS("1"), "invalid_value", "input[0]"},
         {ITEMS("{}"), "missing_required_parameter", "input[0].type"},
+        {ITEMS(SAYS("x") ",{\"type\":\"additional_tools\"}"), "invalid_value", "input[1].tools"},
+        {ITEMS(SAYS("x") ",{\"type\":\"additional_tools\",\"tools\":[" READ
+                         ",{\"type\":\"custom\"}]}"),
+         "invalid_value", "input.tools[1].name"},
         {ITEMS("{\"type\":\"dance\"}"), "unsupported_value", "input[0].type"},
         {ITEMS("{\"type\":\"compaction_trigger\"}"), "unsupported_value", "input[0].type"},
         {ITEMS("{\"type\":\"message\",\"content\":\"x\"}"), "missing_required_parameter",
@@ -619,7 +634,7 @@ static void the_log_names_fields_and_no_text(void **state)
     expect(a, "HTTP/1.1 404");
     free(a);
     char *log = log_text();
-    expect(log, "ignored=\"client_metadata others tools input\"");
+    expect(log, "ignored=\"client_metadata others input tools\"");
     expect(log, "path=/v1/responses/{id} status=404 code=response_not_found");
     expect_not(log, "SECRET");
     free(log);
