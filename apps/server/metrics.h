@@ -36,6 +36,7 @@ typedef struct tt_metrics {
 typedef struct tt_metrics_now {
     const char *const *paths; /* names for requests[], NULL at the end */
     uint64_t connections, running, waiting, request_memory;
+    uint64_t stored_responses, stored_bytes;
     uint64_t prefill_done, prefill_total;
     tt_model_stats model;
 } tt_metrics_now;

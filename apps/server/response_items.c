@@ -6,6 +6,7 @@
 
 #include "base/json.h"
 #include "server/base64.h"
+#include "server/request_memory.h"
 #include "server/turn.h"
 
 #define MOST_TEXT      (256 * TT_MIB)
@@ -375,7 +376,7 @@ static bool name_item(json_t *item, const json_t *raw, const char *prefix, char 
 
 static bool add_item(tt_item_reader *r, json_t *item, const char *id)
 {
-    if (json_array_append_new(r->items, item) != 0)
+    if (json_array_append_new(r->items, item) != 0 || tt_tree_memory_full())
         return no_memory(r->why);
     if (!r->keep)
         return true;
@@ -394,7 +395,7 @@ static bool add_stored(tt_item_reader *r, tt_stored_item *stored)
     tt_error ignored;
     bool ok = tt_json_parse_deep(stored->text, stored->len, TT_REQUEST_DEPTH, "an item", &item,
                                  &ignored) == TT_OK &&
-              json_array_append_new(r->items, item) == 0;
+              json_array_append_new(r->items, item) == 0 && !tt_tree_memory_full();
     if (ok && r->keep)
         return tt_item_list_add(r->store, &r->kept, stored) || no_memory(r->why);
     tt_response_store_drop_item(r->store, stored);
@@ -493,8 +494,10 @@ bool tt_item_reader_previous(tt_item_reader *r, const char *id)
 
 bool tt_item_reader_input(tt_item_reader *r, const json_t *input)
 {
-    size_t i;
+    size_t i, n = json_is_array(input) ? json_array_size(input) : input != NULL;
     json_t *raw;
+    if (n + json_array_size(r->items) > TT_MESSAGES)
+        return tt_refuse_large(r->why, "input", "there may be %u items", TT_MESSAGES);
     if (json_is_string(input)) {
         json_t *one = json_pack("{s:s, s:O}", "role", "user", "content", input);
         bool ok = one != NULL ? read_item(r, one, 0) : no_memory(r->why);
@@ -503,8 +506,6 @@ bool tt_item_reader_input(tt_item_reader *r, const json_t *input)
     }
     if (input != NULL && !json_is_array(input))
         return tt_refuse_value(r->why, "input", "input must be a text or an array of items");
-    if (json_array_size(input) + json_array_size(r->items) > TT_MESSAGES)
-        return tt_refuse_large(r->why, "input", "there may be %u items", TT_MESSAGES);
     json_array_foreach(input, i, raw) if (!read_item(r, raw, i)) return false;
     return true;
 }
@@ -654,6 +655,7 @@ static void add_summary(builder *b, const json_t *item)
 static void add_one(builder *b, const json_t *item)
 {
     const char *ignored;
+    b->failed |= tt_tree_memory_full();
     switch (kind_of(item, &ignored)) {
     case ITEM_MESSAGE:
         add_message(b, item);
@@ -682,13 +684,13 @@ json_t *tt_items_to_messages(const json_t *items, const json_t *instructions, ui
 {
     builder b = {.list = json_array()};
     size_t i;
-    json_t *item;
     tt_buf_init(&b.text, MOST_TEXT);
     tt_buf_init(&b.thought, MOST_TEXT);
     if (json_string_length(instructions) > 0)
         b.failed |= json_array_append_new(b.list, json_pack("{s:s, s:O}", "role", "system",
                                                             "content", instructions)) != 0;
-    json_array_foreach(items, i, item) add_one(&b, item);
+    for (i = 0; i < json_array_size(items) && !b.failed; i++)
+        add_one(&b, json_array_get(items, i));
     end_message(&b);
     tt_buf_free(&b.text);
     tt_buf_free(&b.thought);

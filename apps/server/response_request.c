@@ -5,6 +5,7 @@
 #include "server/chat_request.h"
 #include "server/history.h"
 #include "server/reply.h"
+#include "server/request_memory.h"
 #include "server/response_items.h"
 #include "server/response_tools.h"
 
@@ -284,26 +285,36 @@ static bool dump_tools(tt_fields *f, const json_t *list, char **out)
     return *out != NULL || no_memory(f);
 }
 
-/* Repairs and renders messages; what was repaired is told once. */
-static bool render(tt_fields *f, const tt_server_engine *engine, const conversation *c,
-                   const json_t *messages, const char *tools, tt_engine_prompt *out)
+/* Messages with their repairs, as JSON text (tt_free); NULL with f->why. What was repaired is told
+ * once. */
+static char *repair(tt_fields *f, const conversation *c, const json_t *messages)
 {
-    tt_error err = {.offset = -1};
     json_t *repaired = NULL;
     tt_repairs repairs;
     if (!tt_history_repair(messages, &repaired, &repairs, f->why))
-        return false;
+        return NULL;
     repairs.dropped_messages += c->dropped;
     tt_buf_clear(&f->repaired);
     tt_repairs_write(&repairs, &f->repaired);
-    char *json = json_dumps(repaired, JSON_COMPACT | JSON_REAL_PRECISION(15));
+    char *text = !tt_tree_memory_full()
+                     ? json_dumps(repaired, JSON_COMPACT | JSON_REAL_PRECISION(15))
+                     : NULL;
     json_decref(repaired);
-    if (json == NULL)
-        return no_memory(f);
+    if (text == NULL)
+        no_memory(f);
+    return text;
+}
+
+static bool render(tt_fields *f, const tt_server_engine *engine, const conversation *c,
+                   const char *messages, const char *tools)
+{
+    tt_engine_prompt *p = &f->out->turn.prompt;
+    tt_error err = {.offset = -1};
     tt_engine_render r = {
-        .messages = json, .tools = tools, .extra = c->extra, .thinking = c->thinking};
-    tt_status st = engine->ops->render(engine->self, &r, out, &err);
-    tt_free(json);
+        .messages = messages, .tools = tools, .extra = c->extra, .thinking = c->thinking};
+    tt_free(p->ids);
+    *p = (tt_engine_prompt){0};
+    tt_status st = engine->ops->render(engine->self, &r, p, &err);
     return st == TT_OK || tt_fields_render_failed(f, st, &err, "input");
 }
 
@@ -387,6 +398,18 @@ static void take_options(const tt_fields *f, tt_response_plan *p)
         is_include(word, "reasoning.encrypted_content");
 }
 
+/* Of what was read for the prompt, only what is rendered stays in memory. */
+static bool render_all(tt_fields *f, const tt_server_engine *engine, conversation *c)
+{
+    char *text = repair(f, c, c->messages);
+    json_decref(c->messages);
+    c->messages = NULL;
+    json_array_clear(c->items.items);
+    bool ok = text != NULL && render(f, engine, c, text, f->out->turn.tools);
+    tt_free(text);
+    return ok;
+}
+
 static bool make_prompt(tt_fields *f, const tt_server_engine *engine, conversation *c,
                         tt_response_plan *p)
 {
@@ -397,8 +420,7 @@ static bool make_prompt(tt_fields *f, const tt_server_engine *engine, conversati
                                      "the last item is the assistant's: answers are not continued");
     if (!none && !dump_tools(f, c->tools.prompt, &f->out->turn.tools))
         return false;
-    if (!render(f, engine, c, c->messages, f->out->turn.tools, &f->out->turn.prompt) ||
-        !tt_fields_room(f, "input") || !write_echo(f, c, p))
+    if (!render_all(f, engine, c) || !tt_fields_room(f, "input") || !write_echo(f, c, p))
         return false;
     p->given = json_incref(c->tools.given);
     p->context = c->items.kept;
@@ -447,12 +469,11 @@ static json_t *cut(const json_t *messages, size_t first)
 static bool render_cut(tt_fields *f, const tt_server_engine *engine, const conversation *c,
                        const char *tools, size_t first)
 {
-    tt_engine_prompt *p = &f->out->turn.prompt;
     json_t *messages = cut(c->messages, first);
-    tt_free(p->ids);
-    *p = (tt_engine_prompt){0};
-    bool ok = messages != NULL ? render(f, engine, c, messages, tools, p) : no_memory(f);
+    char *text = messages != NULL ? repair(f, c, messages) : NULL;
+    bool ok = text != NULL ? render(f, engine, c, text, tools) : messages == NULL && no_memory(f);
     json_decref(messages);
+    tt_free(text);
     return ok;
 }
 

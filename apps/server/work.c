@@ -130,12 +130,13 @@ static bool parse(tt_work *w, tt_job *job, json_t **body, uint64_t *held)
     tt_error err = {.offset = -1};
     bool full = false;
     tt_tree_memory_begin(w->memory);
-    tt_status st = tt_json_parse_deep(job->body.len > 0 ? job->body.data : "", job->body.len,
-                                      TT_REQUEST_DEPTH, "the body", body, &err);
+    tt_status st =
+        tt_json_parse_until(job->body.len > 0 ? job->body.data : "", job->body.len,
+                            TT_REQUEST_DEPTH, "the body", tt_tree_memory_full, body, &err);
     *held = tt_tree_memory_end(&full);
     uint64_t own = *held + job->reserved;
     tt_buf_free(&job->body);
-    if (st != TT_OK && full)
+    if (full)
         refuse_memory(w, job, own);
     else if (st == TT_ERR_LIMIT)
         tt_refuse(&job->refusal, 400, "invalid_json", NULL, "the body nests deeper than %u levels",
@@ -194,18 +195,25 @@ static bool count(tt_work *w, tt_job *job, tt_fields *f)
     return job->refusal.status == 0;
 }
 
-/* What is kept of the request until it is answered counts as its body did. */
-static bool response(tt_work *w, tt_job *job, tt_fields *f)
+/* What an earlier response read comes out of the store and counts here, and what is kept of the
+ * request until it is answered counts as its body did. `own` is what this request holds already. */
+static bool response(tt_work *w, tt_job *job, tt_fields *f, uint64_t own)
 {
     tt_response_plan *p = &job->response;
-    if (!(job->kind == TT_JOB_COMPACT ? tt_response_compact_read(f, w->engine, job->responses, p)
-                                      : tt_response_request_read(f, w->engine, job->responses, p)))
-        return false;
-    if (!tt_request_memory_take(w->memory, p->bytes))
-        return tt_refuse(f->why, 503, "memory_full", NULL,
-                         "the memory for requests is full at this moment");
-    job->reserved = p->bytes;
-    return true;
+    bool full = false;
+    tt_tree_memory_begin(w->memory);
+    bool ok = job->kind == TT_JOB_COMPACT
+                  ? tt_response_compact_read(f, w->engine, job->responses, p)
+                  : tt_response_request_read(f, w->engine, job->responses, p);
+    uint64_t held = tt_tree_memory_end(&full);
+    tt_request_memory_give(w->memory, held);
+    if (ok && tt_request_memory_take(w->memory, p->bytes)) {
+        job->reserved = p->bytes;
+        return true;
+    }
+    if (ok || full)
+        refuse_memory(w, job, own);
+    return false;
 }
 
 static void prepare(tt_work *w, tt_job *job)
@@ -220,7 +228,7 @@ static void prepare(tt_work *w, tt_job *job)
         else if (job->kind == TT_JOB_TEXT)
             tt_text_request_read(&f, w->engine);
         else if (job->kind != TT_JOB_COUNT)
-            response(w, job, &f);
+            response(w, job, &f, held);
         else
             count(w, job, &f);
         job->adjusted = f.adjusted;

@@ -60,7 +60,7 @@ static void check(const tt_answer_request *r, const tt_response_plan *p, const t
     must(t->max_tokens > 0 && t->max_tokens <= info.max_context - t->prompt.n);
     must(t->top_logprobs <= TT_TOP_LOGPROBS && (t->logprobs || t->top_logprobs == 0));
     must(s->temperature >= 0 && s->temperature <= 2 && s->top_p >= 0 && s->top_p <= 1);
-    must(p->context.n <= 2 * TT_MESSAGES && (p->store || p->context.n == 0));
+    must(p->context.n <= TT_MESSAGES && (p->store || p->context.n == 0));
     must(f->adjusted.failed == TT_OK && f->ignored.failed == TT_OK && f->repaired.failed == TT_OK);
     if (p->compact)
         return;

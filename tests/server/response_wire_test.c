@@ -616,6 +616,50 @@ static void limits_hold(void **state)
     free(body);
 }
 
+static int little_memory(void **state)
+{
+    (void)state;
+    wire_prepare(script);
+    w.config.bounds.request_memory = 300 << 10;
+    seen_prepare();
+    wire_start();
+    return 0;
+}
+
+/* Its body has room there, and what it becomes has not; afterwards nothing is left. */
+static void what_a_request_becomes_counts(void **state)
+{
+    (void)state;
+    char *body = calloc(1, 200 << 10);
+    assert_non_null(body);
+    strcpy(body, "{" ASK(""));
+    memset(body + strlen(body) - 1, ' ', 120 << 10);
+    strcat(body, "x\"}");
+    char *a = respond(body);
+    expect(a, "HTTP/1.1 413");
+    expect(a, "\"code\":\"request_too_large\"");
+    free(a);
+    /* The same for every protocol, whether a text or many small things are too much. */
+    a = once("POST", "/v1/chat/completions", "", body);
+    expect(a, "HTTP/1.1 413");
+    free(a);
+    strcpy(body, "{\"x\":[");
+    for (int i = 0; i < 40000; i++)
+        strcpy(body + 6 + 2 * i, "1,");
+    strcat(body + 80000, "1]}");
+    a = once("POST", "/v1/chat/completions", "", body);
+    expect(a, "HTTP/1.1 413");
+    free(a);
+    free(body);
+    a = respond("{" ASK("plain") "}");
+    expect(a, "HTTP/1.1 200");
+    free(a);
+    a = once("GET", "/metrics", "", NULL);
+    expect(a, "\ntinytitan_request_memory_bytes 0\n");
+    expect(a, "\ntinytitan_stored_responses 1\n");
+    free(a);
+}
+
 static void the_log_names_fields_and_no_text(void **state)
 {
     (void)state;
@@ -740,6 +784,7 @@ int main(void)
         WITH(items_become_messages),
         WITH(requests_are_refused),
         WITH(limits_hold),
+        cmocka_unit_test_setup_teardown(what_a_request_becomes_counts, little_memory, tear_down),
         WITH(the_log_names_fields_and_no_text),
         WITH(failures_have_an_end),
         WITH(a_client_that_does_not_read),

@@ -82,13 +82,38 @@ static const char *const texts[] = {
     "{" MODEL "\"prompt\":[1,2,3],\"stream\":true,\"echo\":false,\"best_of\":1}",
     "{" MODEL "\"prompt\":[\"plain\"],\"n\":2,\"stop\":\"x\"}",
 };
+static const char *const responses[] = {
+    "{" MODEL "\"input\":\"plain\"}",
+    "{" MODEL "\"input\":\"plain\",\"stream\":true,\"store\":false}",
+    "{" MODEL "\"input\":\"broken\",\"stream\":true}",
+    "{" MODEL "\"input\":\"call\",\"stream\":true,\"tools\":[{\"type\":\"custom\",\"name\":"
+    "\"look\"},{\"type\":\"namespace\",\"name\":\"n\",\"tools\":[{\"type\":\"function\","
+    "\"name\":\"f\",\"parameters\":{\"type\":\"object\"}}]}]}",
+    "{" MODEL "\"input\":\"flood\",\"stream\":true,\"top_logprobs\":3}",
+    "{" MODEL "\"instructions\":\"s\",\"metadata\":{\"a\":\"b\"},\"reasoning\":{\"effort\":"
+    "\"high\",\"summary\":\"auto\"},\"include\":[\"reasoning.encrypted_content\"],\"input\":["
+    "{\"role\":\"user\",\"content\":[{\"type\":\"input_text\",\"text\":\"\\u00e9\"}]},"
+    "{\"type\":\"reasoning\",\"summary\":[],\"content\":[{\"type\":\"reasoning_text\",\"text\":"
+    "\"hm\"}]},{\"type\":\"function_call\",\"call_id\":\"c\",\"name\":\"look\",\"arguments\":"
+    "\"{}\"},{\"type\":\"function_call_output\",\"call_id\":\"c\",\"output\":\"r\"},{\"type\":"
+    "\"custom_tool_call\",\"call_id\":\"d\",\"name\":\"p\",\"input\":\"i\"},{\"type\":"
+    "\"custom_tool_call_output\",\"call_id\":\"d\",\"output\":\"q\"}]}",
+    "{" MODEL "\"input\":\"x\",\"previous_response_id\":\"resp_1\"}",
+};
 static const char *const counts[] = {
     "{" MODEL "\"content\":\"Once upon a time\",\"special\":false}",
     "{" USER("plain") "," TOOLS "}",
 };
-static const char *const gets[] = {"/",          "/health",     "/metrics",
-                                   "/v1/status", "/v1/models",  "/v1/models/scripted%5f4-Bit",
-                                   "/none?x=1",  "/v1/messages"};
+static const char *const gets[] = {"/",
+                                   "/health",
+                                   "/metrics",
+                                   "/v1/status",
+                                   "/v1/models",
+                                   "/v1/models/scripted%5f4-Bit",
+                                   "/none?x=1",
+                                   "/v1/messages",
+                                   "/v1/responses/resp_1",
+                                   "/v1/responses/r/input_items?limit=3"};
 static const char *const more_fields[] = {
     "",
     "",
@@ -290,13 +315,16 @@ static unsigned make(text *t)
     unsigned n = chance(3) > 0 ? 1 : 2 + chance(4);
     t->n = 0;
     for (unsigned i = 0; i < n; i++) {
-        uint32_t kind = chance(10);
+        uint32_t kind = chance(12);
         if (kind < 5)
             add_post(t, "/v1/chat/completions", ONE_OF(bodies));
         else if (kind < 6)
             add_post(t, "/v1/completions", ONE_OF(texts));
         else if (kind < 7)
             add_post(t, "/tokenize", ONE_OF(counts));
+        else if (kind < 9)
+            add_post(t, chance(8) > 0 ? "/v1/responses" : "/v1/responses/compact",
+                     ONE_OF(responses));
         else
             add_get(t);
     }
@@ -368,7 +396,20 @@ static const char *event_end(const char *at)
     return *at != '\0' ? at : NULL;
 }
 
-/* Events until [DONE]. */
+/* The data of an event that has a name; *done: it is the last. */
+static const char *named_data(const conn *c, const char *at, bool *done)
+{
+    static const char *const lasts[] = {"response.completed\n", "response.incomplete\n",
+                                        "response.failed\n"};
+    const char *name = at + 7, *data = strchr(at, '\n') + 1;
+    if (strncmp(data, "data: ", 6) != 0)
+        give_up(c, "an event without data", at);
+    for (size_t i = 0; i < 3; i++)
+        *done |= strncmp(name, lasts[i], strlen(lasts[i])) == 0;
+    return data;
+}
+
+/* Events until [DONE], or the last of a response. */
 static void check_events(const conn *c, const char *events)
 {
     bool done = false;
@@ -377,13 +418,16 @@ static void check_events(const conn *c, const char *events)
         if (end == NULL || done)
             give_up(c, "a stream without its end, or something behind it", at);
         done = strncmp(at, "data: [DONE]\n\n", 14) == 0;
-        if (!done && strncmp(at, "data: ", 6) == 0)
+        if (strncmp(at, "event: ", 7) == 0) {
+            const char *data = named_data(c, at, &done);
+            check_event(c, data + 6, (size_t)(end - data) - 6);
+        } else if (!done && strncmp(at, "data: ", 6) == 0)
             check_event(c, at + 6, (size_t)(end - at) - 6);
         else if (!done && strncmp(at, ": ping\n\n", 8) != 0)
             give_up(c, "what is no event", at);
     }
     if (!done)
-        give_up(c, "a stream without [DONE]", events);
+        give_up(c, "a stream without its last event", events);
 }
 
 static void check_json(const conn *c, const char *head, const char *body, size_t n, int status)
