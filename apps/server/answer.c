@@ -54,7 +54,7 @@ static void write_chance(tt_buf *b, const tt_token_chance *c)
     tt_buf_puts(b, "]");
 }
 
-static void write_reports(tt_buf *b, const tt_token_report *r, size_t n, bool first)
+void tt_answer_write_reports(tt_buf *b, const tt_token_report *r, size_t n, bool first)
 {
     for (size_t i = 0; i < n; i++) {
         if (!first || i > 0)
@@ -167,7 +167,7 @@ static void send_delta(tt_answer_writer *w, uint32_t i, const tt_buf *delta,
     tt_buf_puts(&b, "},\"logprobs\":");
     if (n > 0) {
         tt_buf_puts(&b, "{\"content\":[");
-        write_reports(&b, reports, n, true);
+        tt_answer_write_reports(&b, reports, n, true);
         tt_buf_puts(&b, "],\"refusal\":null}");
     } else {
         tt_buf_puts(&b, "null");
@@ -244,7 +244,7 @@ static void on_text(void *ctx, uint32_t i, const char *text, size_t len,
     }
     tt_buf_append(&c->text, text, len);
     if (w->r->chat)
-        write_reports(&c->logprobs, reports, n, c->n_logprobs == 0);
+        tt_answer_write_reports(&c->logprobs, reports, n, c->n_logprobs == 0);
     else
         tt_buf_append(&c->logprobs, reports, n * sizeof *reports);
     c->n_logprobs += n;

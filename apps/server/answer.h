@@ -43,4 +43,8 @@ void tt_answer_writer_end(tt_answer_writer *w, const tt_turn_usage *usage);
 void tt_answer_write_failure(tt_buf *out, bool chunked, int status, const char *code,
                              const char *message);
 
+/* For other protocols that have it so: entries of log probabilities, with commas between and, but
+ * for `first`, in front. */
+void tt_answer_write_reports(tt_buf *b, const tt_token_report *r, size_t n, bool first);
+
 #endif

@@ -77,6 +77,17 @@ static void free_text(const void *text, size_t len, void *ctx)
     tt_free((void *)text);
 }
 
+bool tt_answer_json_head(tt_conn *c, size_t len)
+{
+    tt_buf b;
+    tt_reply_head head = head_of(c, 200);
+    head.length = (int64_t)len;
+    tt_buf_init(&b, MOST_HEAD);
+    tt_reply_write_head(&b, &head);
+    put(c, &b);
+    return !is_head(c);
+}
+
 void tt_answer_json(tt_conn *c, tt_buf *text)
 {
     size_t len = 0;
@@ -86,12 +97,7 @@ void tt_answer_json(tt_conn *c, tt_buf *text)
         return;
     }
     bytes = tt_buf_steal(text, &len);
-    tt_reply_head head = head_of(c, 200);
-    head.length = (int64_t)len;
-    tt_buf b;
-    tt_buf_init(&b, MOST_HEAD);
-    tt_reply_write_head(&b, &head);
-    put(c, &b);
+    (void)tt_answer_json_head(c, len);
     if (evbuffer_add_reference(c->out, bytes, len, free_text, NULL) != 0)
         tt_free(bytes);
 }

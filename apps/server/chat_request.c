@@ -81,7 +81,7 @@ static bool effort(tt_fields *f, const char *name, const json_t *v)
 }
 
 /* clang-format off */
-static const tt_field table[] = {
+const tt_field tt_chat_fields[] = {
     {"messages", TT_FIELD_HONOURED, NULL},
     {"tools", TT_FIELD_HONOURED, NULL},
     {"max_completion_tokens", TT_FIELD_HONOURED, tt_field_max_tokens},
@@ -153,7 +153,7 @@ static bool take_tool(tt_fields *f, const json_t *tool, size_t i, tt_tool_list *
     if (tt_fields_get(fn, "strict") != NULL)
         tt_fields_ignored(f, "tools.strict");
     const tt_tool_words words = {.where = param, .schema = "parameters", .name_most = TOOL_NAME};
-    return tt_tool_list_add(f, list, &words, json_string_value(json_object_get(fn, "name")),
+    return tt_tool_list_add(f, list, &words, json_object_get(fn, "name"),
                             tt_fields_get(fn, "parameters"), copy_tool(fn));
 }
 
@@ -180,19 +180,29 @@ static bool take_tools(tt_fields *f)
 /* ---- reasoning ---- */
 
 /* Variables of the template, for json_decref. */
-static json_t *take_reasoning(tt_fields *f, tt_thinking *thinking)
+static json_t *take_reasoning(tt_fields *f, const char *name, const json_t *word,
+                              tt_thinking *thinking, tt_effort *used)
 {
     const json_t *kwargs = tt_fields_get(f->body, "chat_template_kwargs");
-    int level = tt_effort_of(tt_fields_get(f->body, "reasoning_effort"));
+    int level = tt_effort_of(word);
     json_t *vars = kwargs != NULL ? json_copy((json_t *)kwargs) : json_object();
     if (level != TT_EFFORT_NOT) {
         json_object_del(vars, "enable_thinking");
         json_object_del(vars, "reasoning_effort");
         *thinking = level == TT_EFFORT_NONE ? TT_THINKING_OFF : TT_THINKING_ON;
     }
-    if (level > TT_EFFORT_NONE)
-        tt_effort_use(f, level, "reasoning_effort", vars);
+    *used = (tt_effort)(level > TT_EFFORT_NONE ? tt_effort_use(f, level, name, vars) : level);
     return vars;
+}
+
+bool tt_chat_reasoning(tt_fields *f, const char *name, const json_t *word, tt_thinking *thinking,
+                       char **extra, tt_effort *used)
+{
+    json_t *vars = take_reasoning(f, name, word, thinking, used);
+    *extra = json_object_size(vars) > 0 ? json_dumps(vars, JSON_REAL_PRECISION(15)) : NULL;
+    bool ok = vars != NULL && (*extra != NULL || json_object_size(vars) == 0);
+    json_decref(vars);
+    return ok || tt_refuse(f->why, 503, "memory_full", NULL, "there is no memory for the request");
 }
 
 static bool make_prompt(tt_fields *f, const tt_server_engine *engine)
@@ -201,7 +211,9 @@ static bool make_prompt(tt_fields *f, const tt_server_engine *engine)
     tt_thinking thinking = TT_THINKING_DEFAULT;
     if (!tt_conversation_messages(f, &given) || !take_tools(f))
         return false;
-    json_t *vars = take_reasoning(f, &thinking);
+    const json_t *word = tt_fields_get(f->body, "reasoning_effort");
+    tt_effort used;
+    json_t *vars = take_reasoning(f, "reasoning_effort", word, &thinking, &used);
     bool ok =
         vars != NULL
             ? tt_conversation_prompt(f, engine, json_incref((json_t *)given), thinking, vars)
@@ -215,7 +227,7 @@ static bool make_prompt(tt_fields *f, const tt_server_engine *engine)
 bool tt_chat_request_read(tt_fields *f, const tt_server_engine *engine)
 {
     f->out->chat = true;
-    return tt_fields_model(f) && tt_fields_walk(f, tt_shared_fields, table) &&
+    return tt_fields_model(f) && tt_fields_walk(f, tt_shared_fields, tt_chat_fields) &&
            make_prompt(f, engine) && tt_fields_room(f, "messages");
 }
 

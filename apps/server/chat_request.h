@@ -16,4 +16,12 @@ bool tt_chat_request_read(tt_fields *f, const tt_server_engine *engine);
 /* The same for what /tokenize takes of a conversation: nothing but the prompt is made. */
 bool tt_chat_request_count(tt_fields *f, const tt_server_engine *engine);
 
+/* Its table, for what other protocols take alike. */
+extern const tt_field tt_chat_fields[];
+/* What a level of reasoning (a word, or NULL) and chat_template_kwargs make: variables of the
+ * template as JSON text (tt_free), NULL when there are none; the level that is rendered. `name` is
+ * the field's, for the log. */
+bool tt_chat_reasoning(tt_fields *f, const char *name, const json_t *word, tt_thinking *thinking,
+                       char **extra, tt_effort *used);
+
 #endif

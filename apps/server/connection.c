@@ -255,7 +255,8 @@ static void check_route(tt_conn *c)
         refuse_later(c, 404, "not_found", "there is no such path");
     else if (!tt_route_takes(c->route, method))
         refuse_later(c, 405, "method_not_allowed", "the path does not take this method");
-    else if (!tt_http_check_content(&c->http, &c->verdict))
+    else if (!(tt_route_is_bare(c->route) && !tt_http1_has_body(&c->http)) &&
+             !tt_http_check_content(&c->http, &c->verdict))
         refuse_later(c, c->verdict.status, c->verdict.code, c->verdict.text);
     else if (c->server->stopping && strcmp(method, "POST") == 0) {
         c->retry_after = TT_SHUTDOWN_SECONDS;
@@ -371,6 +372,12 @@ static bool is_work(const tt_conn *c)
     return c->route >= TT_ROUTE_CHAT && c->route < TT_ROUTE_OTHER;
 }
 
+static bool is_stored(const tt_conn *c)
+{
+    return c->route == TT_ROUTE_RESPONSE || c->route == TT_ROUTE_RESPONSE_ITEMS ||
+           c->route == TT_ROUTE_RESPONSE_CANCEL;
+}
+
 static bool on_end(tt_conn *c)
 {
     tt_server *s = c->server;
@@ -386,6 +393,8 @@ static bool on_end(tt_conn *c)
         c->state = TT_CONN_WORKING;
         tt_server_admit(s, c);
         return false;
+    } else if (is_stored(c)) {
+        tt_response_page(c);
     } else {
         tt_page_answer(c);
     }

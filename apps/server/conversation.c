@@ -15,13 +15,14 @@ static bool no_memory(tt_fields *f)
 
 void tt_tool_list_init(tt_tool_list *l)
 {
-    *l = (tt_tool_list){.tools = json_array(), .names = json_object()};
+    *l = (tt_tool_list){.tools = json_array()};
+    tt_tool_check_init(&l->check);
 }
 
 void tt_tool_list_free(tt_tool_list *l)
 {
     json_decref(l->tools);
-    json_decref(l->names);
+    tt_tool_check_free(&l->check);
     *l = (tt_tool_list){0};
 }
 
@@ -33,44 +34,15 @@ bool tt_tool_list_fits(tt_fields *f, const json_t *list)
            tt_refuse_large(f->why, "tools", "there may be %u tools", TT_TOOLS);
 }
 
-static bool name_fits(const char *name, size_t most)
-{
-    size_t n = strspn(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-");
-    return n > 0 && n <= most && name[n] == '\0';
-}
-
-static bool check_tool(tt_fields *f, tt_tool_list *l, const tt_tool_words *words, const char *name,
-                       const json_t *schema)
-{
-    char param[96];
-    snprintf(param, sizeof param, "%s.name", words->where);
-    if (name == NULL || !name_fits(name, words->name_most))
-        return tt_refuse_value(f->why, param, "a tool needs a name of 1 to %u of A-Z a-z 0-9 _ -",
-                               words->name_most);
-    if (json_object_get(l->names, name) != NULL)
-        return tt_refuse_value(f->why, param, "two tools have the same name");
-    snprintf(param, sizeof param, "%s.%s", words->where, words->schema);
-    if (schema == NULL)
-        return true;
-    if (!json_is_object(schema))
-        return tt_refuse_value(f->why, param, "%s must be an object", words->schema);
-    size_t n = json_dumpb(schema, NULL, 0, JSON_COMPACT);
-    l->schemas += n;
-    if (n > TT_SCHEMA || l->schemas > TT_SCHEMAS)
-        return tt_refuse_large(f->why, param,
-                               "a schema may have %llu bytes, all of them together %llu",
-                               (unsigned long long)TT_SCHEMA, (unsigned long long)TT_SCHEMAS);
-    return true;
-}
-
-bool tt_tool_list_add(tt_fields *f, tt_tool_list *l, const tt_tool_words *words, const char *name,
+bool tt_tool_list_add(tt_fields *f, tt_tool_list *l, const tt_tool_words *words, const json_t *name,
                       const json_t *schema, json_t *fn)
 {
-    if (!check_tool(f, l, words, name, schema)) {
+    if (!tt_tool_check_function(&l->check, words->where, name, words->name_most, words->schema,
+                                schema, f->why) ||
+        !tt_tool_check_once(&l->check, words->where, json_string_value(name), f->why)) {
         json_decref(fn);
         return false;
     }
-    json_object_set_new(l->names, name, json_true());
     json_t *tool = json_pack("{s:s, s:o}", "type", "function", "function", fn);
     return json_array_append_new(l->tools, tool) == 0 ||
            tt_refuse(f->why, 503, "memory_full", NULL, "there is no memory for the tools");
@@ -115,7 +87,7 @@ static int nearest(const tt_engine_info *info, int want)
     return best;
 }
 
-void tt_effort_use(tt_fields *f, int level, const char *name, json_t *vars)
+int tt_effort_use(tt_fields *f, int level, const char *name, json_t *vars)
 {
     int used = nearest(f->info, level);
     bool levels = false;
@@ -125,6 +97,7 @@ void tt_effort_use(tt_fields *f, int level, const char *name, json_t *vars)
         tt_fields_adjusted(f, name);
     if (levels)
         json_object_set_new(vars, "reasoning_effort", json_string(tt_effort_words[used]));
+    return used;
 }
 
 /* ---- messages ---- */

@@ -12,11 +12,12 @@
 #define TT_SERVER_CONVERSATION_H
 
 #include "server/request_fields.h"
+#include "server/tool_check.h"
 
 /* Tools as templates get them. */
 typedef struct tt_tool_list {
-    json_t *tools, *names;
-    size_t schemas; /* bytes of all of them */
+    json_t *tools;
+    tt_tool_check check;
 } tt_tool_list;
 
 void tt_tool_list_init(tt_tool_list *l);
@@ -30,7 +31,7 @@ typedef struct tt_tool_words {
 } tt_tool_words;
 /* Checks name and schema of a tool and adds `fn`, an object with name, description and parameters,
  * which it takes over also when it fails. `schema` may be NULL. */
-bool tt_tool_list_add(tt_fields *f, tt_tool_list *l, const tt_tool_words *words, const char *name,
+bool tt_tool_list_add(tt_fields *f, tt_tool_list *l, const tt_tool_words *words, const json_t *name,
                       const json_t *schema, json_t *fn);
 /* They become those of the request, if there are any. */
 bool tt_tool_list_use(tt_fields *f, const tt_tool_list *l);
@@ -39,8 +40,8 @@ bool tt_tool_list_use(tt_fields *f, const tt_tool_list *l);
 bool tt_refuse_forced_call(tt_fields *f, const char *name);
 
 /* `level` above TT_EFFORT_NONE into the variables of the template, `name` into the log when it is
- * not rendered as it is. */
-void tt_effort_use(tt_fields *f, int level, const char *name, json_t *vars);
+ * not rendered as it is. The level that is rendered. */
+int tt_effort_use(tt_fields *f, int level, const char *name, json_t *vars);
 /* The level of a word, or TT_EFFORT_NOT. */
 int tt_effort_of(const json_t *word);
 

@@ -172,7 +172,7 @@ static bool take_tool(tt_fields *f, const json_t *tool, size_t i, tt_tool_list *
         tt_fields_ignored(f, "cache_control");
     if (tt_fields_get(tool, "strict") != NULL)
         tt_fields_ignored(f, "tools.strict");
-    return tt_tool_list_add(f, list, &words, json_string_value(json_object_get(tool, "name")),
+    return tt_tool_list_add(f, list, &words, json_object_get(tool, "name"),
                             tt_fields_get(tool, "input_schema"), as_function(tool));
 }
 

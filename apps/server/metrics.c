@@ -154,6 +154,9 @@ void tt_metrics_write(const tt_metrics *m, const tt_metrics_now *now, tt_buf *b)
     histogram(b, "queue_seconds", "From admission to start.", &m->queue);
     one(b, "request_memory_bytes", "gauge", "Bodies and trees of requests.",
         (double)now->request_memory);
+    one(b, "stored_responses", "gauge", "Responses kept for those that continue them.",
+        (double)now->stored_responses);
+    one(b, "stored_response_bytes", "gauge", "What they weigh.", (double)now->stored_bytes);
     write_tokens(m, now, b);
     one(b, "expert_hits_total", "counter", "Uses of experts found in memory.",
         (double)s->expert_hits);

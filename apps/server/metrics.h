@@ -11,7 +11,7 @@
 #include "server/model_set.h"
 
 #define TT_METRIC_STATUSES 24u
-#define TT_METRIC_PATHS    16u
+#define TT_METRIC_PATHS    32u
 #define TT_METRIC_CODES    64u
 #define TT_METRIC_BUCKETS  8u
 
@@ -39,6 +39,7 @@ typedef struct tt_metrics {
 typedef struct tt_metrics_now {
     const char *const *paths; /* names for requests[], NULL at the end */
     uint64_t connections, running, waiting, request_memory;
+    uint64_t stored_responses, stored_bytes;
     uint64_t prefill_done, prefill_total;
     tt_model_stats model;
     tt_model_set *models;

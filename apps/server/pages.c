@@ -85,12 +85,16 @@ static void status(const tt_server *s, tt_buf *b)
 static void metrics(const tt_server *s, tt_buf *b)
 {
     tt_work_view v;
+    tt_response_store_view stored;
     tt_work_look(s->work, &v);
+    tt_response_store_look(s->responses, &stored);
     tt_metrics_now now = {.paths = tt_route_names,
                           .connections = s->n_connections,
                           .running = v.running,
                           .waiting = v.waiting,
                           .request_memory = atomic_load(&s->memory.used),
+                          .stored_responses = stored.responses,
+                          .stored_bytes = stored.bytes,
                           .prefill_done = v.prefill_done,
                           .prefill_total = v.prefill_total,
                           .model = v.stats,

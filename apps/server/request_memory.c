@@ -6,7 +6,7 @@
 
 static _Thread_local tt_request_memory *pool;
 static _Thread_local uint64_t held;
-static _Thread_local bool refused_one;
+static _Thread_local bool passed;
 
 bool tt_request_memory_take(tt_request_memory *m, uint64_t n)
 {
@@ -30,9 +30,8 @@ static void *take(size_t n)
         return p;
     uint64_t real = malloc_usable_size(p);
     if (!tt_request_memory_take(pool, real)) {
-        refused_one = true;
-        free(p);
-        return NULL;
+        passed = true;
+        atomic_fetch_add(&pool->used, real);
     }
     held += real;
     return p;
@@ -59,12 +58,17 @@ void tt_tree_memory_begin(tt_request_memory *m)
 {
     pool = m;
     held = 0;
-    refused_one = false;
+    passed = false;
 }
 
-uint64_t tt_tree_memory_end(bool *refused)
+uint64_t tt_tree_memory_end(bool *full)
 {
     pool = NULL;
-    *refused = refused_one;
+    *full = passed;
     return held;
+}
+
+bool tt_tree_memory_full(void)
+{
+    return pool != NULL && passed;
 }

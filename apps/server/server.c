@@ -20,6 +20,7 @@
 #include "server/answer.h"
 #include "server/messages_answer.h"
 #include "server/readiness.h"
+#include "server/response_answer.h"
 #include "server/server_int.h"
 #include "server/server_options.h"
 
@@ -67,15 +68,18 @@ static void fail_conn(tt_conn *c, int status, const char *code, const char *para
                       const char *message)
 {
     tt_buf b;
+    const tt_job *job = c->job;
     if (!c->streaming) {
         tt_answer_refusal(c, status, code, param, message);
     } else {
-        tt_buf_init(&b, 1 << 16);
-        if (c->route == TT_ROUTE_MESSAGES)
-            tt_messages_write_failure(&b, !tt_http1_is_old(&c->http), status, code, message,
-                                      c->request_id);
+        tt_buf_init(&b, TT_BODY_MOST);
+        if (job->kind == TT_JOB_RESPONSE)
+            tt_response_write_failure(&b, job->chunked, &job->response, job->created, job->sequence,
+                                      code, message);
+        else if (job->kind == TT_JOB_MESSAGES)
+            tt_messages_write_failure(&b, job->chunked, status, code, message, c->request_id);
         else
-            tt_answer_write_failure(&b, !tt_http1_is_old(&c->http), status, code, message);
+            tt_answer_write_failure(&b, job->chunked, status, code, message);
         if (b.failed == TT_OK)
             evbuffer_add(c->out, b.data, b.len);
         tt_buf_free(&b);
@@ -119,6 +123,10 @@ static tt_job_kind kind_of(tt_route route)
         return TT_JOB_MESSAGES_COUNT;
     case TT_ROUTE_UNLOAD:
         return TT_JOB_UNLOAD;
+    case TT_ROUTE_RESPONSES:
+        return TT_JOB_RESPONSE;
+    case TT_ROUTE_RESPONSE_COMPACT:
+        return TT_JOB_COMPACT;
     default:
         return TT_JOB_COUNT;
     }
@@ -139,6 +147,7 @@ void tt_server_admit(tt_server *s, tt_conn *c)
     job->path = tt_route_names[c->route];
     job->chunked = !tt_http1_is_old(&c->http);
     job->created = (int64_t)time(NULL);
+    job->responses = s->responses;
     tt_buf_free(&job->body);
     job->body = c->body;
     tt_buf_init(&c->body, TT_BODY_MOST);
@@ -225,13 +234,14 @@ static bool on_events(tt_server *s, tt_job *job, const tt_job_news *news)
     tt_conn *c = job->conn;
     if (c == NULL || !job->request.stream || news->out.len == 0)
         return c != NULL;
-    if (evbuffer_get_length(c->out) + news->out.len > s->bounds.outbox &&
-        evbuffer_get_length(c->out) > 0) {
+    /* What is unread counts, not what comes: one event may be long. */
+    if (evbuffer_get_length(c->out) > s->bounds.outbox) {
         overflow(s, job);
         return false;
     }
     evbuffer_add(c->out, news->out.data, news->out.len);
     c->told = true;
+    job->sequence = news->sequence;
     c->last_out = tt_now();
     return news->finished || tt_conn_send(c);
 }
@@ -599,6 +609,9 @@ tt_status tt_server_create(const tt_server_config *config, tt_model_set *models,
         st = listen_tcp(s, err);
     if (st == TT_OK && config->unix_socket != NULL)
         st = listen_local(s, err);
+    s->responses = tt_response_store_create(TT_STORED_RESPONSES, TT_STORED_BYTES);
+    if (st == TT_OK && s->responses == NULL)
+        st = tt_fail(err, TT_ERR_NOMEM, "out of memory for the server");
     if (st == TT_OK)
         st = tt_work_create(models, &s->memory, wake, s, &s->work, err);
     if (st != TT_OK) {
@@ -649,6 +662,7 @@ void tt_server_close(tt_server **p)
     while (s->connections != NULL)
         tt_conn_close(s->connections);
     tt_work_close(&s->work);
+    tt_response_store_close(&s->responses);
     if (s->tcp != NULL)
         evconnlistener_free(s->tcp);
     if (s->local != NULL)

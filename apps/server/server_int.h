@@ -41,7 +41,7 @@ typedef struct tt_conn {
     /* the request in work */
     bool have_head;
     tt_route route;
-    char model[128]; /* of /v1/models/{id} */
+    char model[128]; /* what stands for {id} */
     char request_id[TT_REQUEST_ID];
     tt_envelope envelope;
     tt_http_verdict verdict;
@@ -65,6 +65,7 @@ struct tt_server {
     uint32_t context; /* the largest of all models */
     tt_request_memory memory;
     tt_work *work;
+    tt_response_store *responses;
     struct event_base *base;
     struct evconnlistener *tcp, *local;
     struct event *woken, *signals[3], *last_call;
@@ -108,11 +109,16 @@ void tt_answer_refusal(tt_conn *c, int status, const char *code, const char *par
 void tt_answer_text(tt_conn *c, int status, const char *type, const char *text, size_t len);
 /* The same with JSON of any length, which is taken out of `text` and not copied. */
 void tt_answer_json(tt_conn *c, tt_buf *text);
+/* The head of JSON of that length; whether the JSON is to follow. */
+bool tt_answer_json_head(tt_conn *c, size_t len);
 void tt_answer_stream_head(tt_conn *c);
 bool tt_conn_closes(const tt_conn *c);
 /* Logs and counts an answer; `job` may be NULL. */
 void tt_answer_log(tt_server *s, const tt_conn *c, const tt_job *job, const tt_job_news *news,
                    int status, const char *code);
+
+/* response_pages.c: the answer of a path of stored responses. */
+void tt_response_page(tt_conn *c);
 
 /* pages.c: the answer of a path that needs no work. */
 void tt_page_answer(tt_conn *c);

@@ -72,4 +72,9 @@ static inline uint64_t tt_body_limit(uint32_t context)
 #define TT_TOOL_CALL       (256 * TT_KIB)
 #define TT_ARGUMENTS_PIECE 1024u /* bytes of a call's arguments in one event */
 
+/* ---- responses that are kept ---- */
+
+#define TT_STORED_RESPONSES 256u
+#define TT_STORED_BYTES     (64 * TT_MIB) /* of them together */
+
 #endif

@@ -157,8 +157,8 @@ void tt_server_options_help(tt_buf *out)
                      "  TinyTitanServer --models-dir DIR --catalog [options]\n\n");
     tt_args_help(table, out);
     tt_buf_puts(
-        out, "\nIt listens on 127.0.0.1 alone and speaks OpenAI's Chat Completions; docs/http.md\n"
-             "is its contract. The log goes to standard error.\n"
+        out, "\nIt listens on 127.0.0.1 alone and speaks OpenAI's Chat Completions and Responses;\n"
+             "docs/http.md is its contract. The log goes to standard error.\n"
              "Environment: XDG_CACHE_HOME (else HOME/.cache) is where the speed of disks and\n"
              "memory is kept, in tinytitan/disks.json, and, of installs that cannot be written\n"
              "to, which experts were used, in tinytitan/heat; NOTIFY_SOCKET is where a service\n"

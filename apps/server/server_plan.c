@@ -10,9 +10,10 @@ tt_server_memory tt_server_memory_of(uint32_t queue_limit, uint64_t tokenizer)
     tt_server_memory m = {.requests = TT_REQUEST_MEMORY,
                           .connections = TT_CONNECTIONS * CONNECTION_BYTES,
                           .streams = 2 * TT_OUTBOX + queue_limit * (16 * TT_KIB),
+                          .responses = TT_STORED_BYTES,
                           .rendering = TT_TEMPLATE_MEMORY + TT_TEMPLATE_OUTPUT,
                           .tokenizers = TT_TOKENIZERS_BESIDES * tokenizer};
-    m.total = m.requests + m.connections + m.streams + m.rendering + m.tokenizers;
+    m.total = m.requests + m.connections + m.streams + m.responses + m.rendering + m.tokenizers;
     return m;
 }
 
@@ -58,6 +59,7 @@ static void write_memory(const tt_server_options *o, const tt_server_memory *m, 
     row(b, "requests", m->requests, "bodies and JSON trees");
     row(b, "connections", m->connections, "");
     row(b, "streams", m->streams, "what clients have not read yet");
+    row(b, "responses", m->responses, "stored ones, for those that continue them");
     row(b, "rendering", m->rendering, "one chat template");
     if (m->tokenizers > 0)
         row(b, "tokenizers", m->tokenizers, "of models that are not loaded");
@@ -85,10 +87,12 @@ static void write_limits(const tt_server_options *o, const tt_plan *p, tt_buf *b
                   (unsigned long long)(TT_OUTBOX / TT_MIB), TT_HEARTBEAT_SECONDS);
     tt_buf_printf(b,
                   "  JSON depth %u; messages %u; tools %u, schemas %llu KiB each and %llu MiB "
-                  "together; stop strings %u of %u bytes; tool call %llu KiB\n",
+                  "together; stop strings %u of %u bytes; tool call %llu KiB; stored responses %u, "
+                  "%llu MiB\n",
                   TT_REQUEST_DEPTH, TT_MESSAGES, TT_TOOLS, (unsigned long long)(TT_SCHEMA / TT_KIB),
                   (unsigned long long)(TT_SCHEMAS / TT_MIB), TT_STOP_STRINGS, TT_STOP_BYTES,
-                  (unsigned long long)(TT_TOOL_CALL / TT_KIB));
+                  (unsigned long long)(TT_TOOL_CALL / TT_KIB), TT_STORED_RESPONSES,
+                  (unsigned long long)(TT_STORED_BYTES / TT_MIB));
 }
 
 void tt_server_plan_write(const tt_server_options *o, const tt_server_memory *m, const tt_plan *p,

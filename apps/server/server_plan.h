@@ -11,7 +11,7 @@
 #include "server/server_options.h"
 
 typedef struct tt_server_memory {
-    uint64_t requests, connections, streams, rendering, tokenizers, total;
+    uint64_t requests, connections, streams, responses, rendering, tokenizers, total;
 } tt_server_memory;
 
 /* `tokenizer`: the largest of several models, 0 where there is one model. */

@@ -13,6 +13,7 @@
 #include "server/messages_answer.h"
 #include "server/messages_request.h"
 #include "server/reply.h"
+#include "server/response_answer.h"
 #include "server/text_request.h"
 
 #define MOST_OUT      (512 * TT_MIB)
@@ -62,6 +63,7 @@ void tt_job_free(tt_job *job)
     if (job == NULL)
         return;
     tt_answer_request_free(&job->request);
+    tt_response_plan_free(&job->response);
     tt_buf_free(&job->body);
     tt_buf_free(&job->out);
     tt_buf_free(&job->adjusted);
@@ -131,12 +133,13 @@ static bool parse(tt_work *w, tt_job *job, json_t **body, uint64_t *held)
     tt_error err = {.offset = -1};
     bool full = false;
     tt_tree_memory_begin(w->memory);
-    tt_status st = tt_json_parse_deep(job->body.len > 0 ? job->body.data : "", job->body.len,
-                                      TT_REQUEST_DEPTH, "the body", body, &err);
+    tt_status st =
+        tt_json_parse_until(job->body.len > 0 ? job->body.data : "", job->body.len,
+                            TT_REQUEST_DEPTH, "the body", tt_tree_memory_full, body, &err);
     *held = tt_tree_memory_end(&full);
     uint64_t own = *held + job->reserved;
     tt_buf_free(&job->body);
-    if (st != TT_OK && full)
+    if (full)
         refuse_memory(w, job, own);
     else if (st == TT_ERR_LIMIT)
         tt_refuse(&job->refusal, 400, "invalid_json", NULL, "the body nests deeper than %u levels",
@@ -219,6 +222,27 @@ static bool count(const tt_server_engine *engine, tt_job *job, tt_fields *f)
     return job->refusal.status == 0;
 }
 
+/* What an earlier response read comes out of the store and counts here, and what is kept of the
+ * request until it is answered counts as its body did. `own` is what this request holds already. */
+static bool response(tt_work *w, const tt_server_engine *engine, tt_job *job, tt_fields *f,
+                     uint64_t own)
+{
+    tt_response_plan *p = &job->response;
+    bool full = false;
+    tt_tree_memory_begin(w->memory);
+    bool ok = job->kind == TT_JOB_COMPACT ? tt_response_compact_read(f, engine, job->responses, p)
+                                          : tt_response_request_read(f, engine, job->responses, p);
+    uint64_t held = tt_tree_memory_end(&full);
+    tt_request_memory_give(w->memory, held);
+    if (ok && tt_request_memory_take(w->memory, p->bytes)) {
+        job->reserved = p->bytes;
+        return true;
+    }
+    if (ok || full)
+        refuse_memory(w, job, own);
+    return false;
+}
+
 static void count_messages(const tt_server_engine *engine, tt_job *job, tt_fields *f)
 {
     if (tt_messages_request_count(f, engine))
@@ -227,7 +251,8 @@ static void count_messages(const tt_server_engine *engine, tt_job *job, tt_field
         tt_refuse(&job->refusal, 503, "memory_full", NULL, "there is no memory for the answer");
 }
 
-static void read_request(tt_work *w, tt_job *job, const json_t *body)
+/* `held`: request memory that the tree has. */
+static void read_request(tt_work *w, tt_job *job, const json_t *body, uint64_t held)
 {
     tt_fields f;
     chosen c;
@@ -242,8 +267,10 @@ static void read_request(tt_work *w, tt_job *job, const json_t *body)
         tt_messages_request_read(&f, &c.engine);
     else if (job->kind == TT_JOB_MESSAGES_COUNT)
         count_messages(&c.engine, job, &f);
-    else
+    else if (job->kind == TT_JOB_COUNT)
         count(&c.engine, job, &f);
+    else
+        response(w, &c.engine, job, &f, held);
     job->adjusted = f.adjusted;
     job->ignored = f.ignored;
     job->repaired = f.repaired;
@@ -273,7 +300,7 @@ static void prepare(tt_work *w, tt_job *job)
         if (job->kind == TT_JOB_UNLOAD)
             read_unload(w, job, body);
         else
-            read_request(w, job, body);
+            read_request(w, job, body, held);
     }
     json_decref(body);
     tt_request_memory_give(w->memory, held);
@@ -305,7 +332,8 @@ static void *preparer(void *ctx)
 typedef struct run {
     tt_work *w;
     tt_job *job;
-    tt_buf piece;     /* events not yet handed over */
+    tt_buf piece; /* events not yet handed over */
+    tt_response_writer response;
     tt_status failed; /* of an event that could not be put together */
     double looked;
 } run;
@@ -332,6 +360,7 @@ static void hand_over(void *ctx)
         u->failed = u->piece.failed;
     pthread_mutex_lock(&u->w->lock);
     tt_buf_append(&u->job->out, u->piece.data, u->piece.len);
+    u->job->next_sequence = u->response.sequence;
     tell(u->w, u->job);
     pthread_mutex_unlock(&u->w->lock);
     tt_buf_clear(&u->piece);
@@ -339,7 +368,7 @@ static void hand_over(void *ctx)
     look(u, false);
 }
 
-static void tell_prefill(run *u, uint64_t done, uint64_t total)
+static void note_prefill(run *u, uint64_t done, uint64_t total)
 {
     pthread_mutex_lock(&u->w->lock);
     u->w->prefill_done = done;
@@ -350,12 +379,12 @@ static void tell_prefill(run *u, uint64_t done, uint64_t total)
 
 static void on_prefill(void *ctx, uint64_t done, uint64_t total)
 {
-    tell_prefill(((tt_answer_writer *)ctx)->flush_ctx, done, total);
+    note_prefill(((tt_answer_writer *)ctx)->flush_ctx, done, total);
 }
 
 static void on_messages_prefill(void *ctx, uint64_t done, uint64_t total)
 {
-    tell_prefill(((tt_messages_writer *)ctx)->flush_ctx, done, total);
+    note_prefill(((tt_messages_writer *)ctx)->flush_ctx, done, total);
 }
 
 static void answer(run *u)
@@ -386,6 +415,36 @@ static void answer_messages(run *u)
     if (job->st == TT_OK)
         tt_messages_writer_end(&writer, &job->usage);
     tt_messages_writer_free(&writer);
+}
+
+static void on_response_prefill(void *ctx, uint64_t done, uint64_t total)
+{
+    note_prefill(((tt_response_writer *)ctx)->flush_ctx, done, total);
+}
+
+static void answer_response(run *u)
+{
+    tt_job *job = u->job;
+    tt_response_writer *writer = &u->response;
+    tt_server_engine engine = tt_model_set_engine(u->w->models, job->model, false);
+    tt_response_writer_init(writer, &job->response, job->request.stream, job->chunked, job->created,
+                            &u->piece, hand_over, u);
+    tt_turn_sink sink = tt_response_writer_sink(writer);
+    sink.prefill = on_response_prefill;
+    job->st = tt_turn_run(&engine, &job->request.turn, &sink, &job->cancel, &job->usage, &job->err);
+    if (job->st == TT_OK)
+        tt_response_writer_end(writer, &job->usage);
+    tt_response_writer_free(writer);
+}
+
+static void compute_answer(run *u)
+{
+    if (u->job->kind == TT_JOB_MESSAGES)
+        answer_messages(u);
+    else if (u->job->kind == TT_JOB_RESPONSE || u->job->kind == TT_JOB_COMPACT)
+        answer_response(u);
+    else
+        answer(u);
 }
 
 /* A load goes on when the client that asked for it has left: it will come again. */
@@ -420,10 +479,8 @@ static void compute(tt_work *w, tt_job *job, tt_buf *last)
     }
     if (job->st == TT_OK && atomic_load(&job->cancel))
         job->st = tt_fail(&job->err, TT_ERR_ABORTED, "the answer was cancelled");
-    else if (job->st == TT_OK && job->kind == TT_JOB_MESSAGES)
-        answer_messages(&u);
     else if (job->st == TT_OK && job->kind != TT_JOB_UNLOAD)
-        answer(&u);
+        compute_answer(&u);
     if (job->st == TT_OK)
         job->st = u.failed != TT_OK ? tt_fail(&job->err, u.failed, "no memory for the answer")
                                     : tt_buf_status(&u.piece, &job->err);
@@ -549,7 +606,8 @@ tt_job *tt_work_news(tt_work *w, tt_job_news *news)
                               .finished = job->finished,
                               .started_at = job->started_at,
                               .ended_at = job->ended_at,
-                              .out = job->out};
+                              .out = job->out,
+                              .sequence = job->next_sequence};
         tt_buf_init(&job->out, MOST_OUT);
     }
     pthread_mutex_unlock(&w->lock);

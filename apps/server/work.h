@@ -14,6 +14,7 @@
 #include "server/model_set.h"
 #include "server/request_fields.h"
 #include "server/request_memory.h"
+#include "server/response_request.h"
 
 typedef enum tt_job_kind {
     TT_JOB_CHAT,
@@ -21,6 +22,8 @@ typedef enum tt_job_kind {
     TT_JOB_COUNT,
     TT_JOB_MESSAGES,
     TT_JOB_MESSAGES_COUNT,
+    TT_JOB_RESPONSE,
+    TT_JOB_COMPACT,
     TT_JOB_UNLOAD
 } tt_job_kind;
 /* Its answer is there once it is prepared: nothing is computed. */
@@ -36,6 +39,7 @@ typedef struct tt_job {
     void *conn;     /* NULL: the client has left */
     tt_job_why why; /* it was cancelled */
     bool admitted, told_prepared;
+    uint64_t sequence; /* of the event after those that went out */
     double arrived, admitted_at;
     char request_id[32];
     const char *method, *path;
@@ -44,17 +48,20 @@ typedef struct tt_job {
     bool chunked;
     int64_t created;
     tt_buf body;
-    uint64_t reserved; /* of request memory, for the body */
+    uint64_t reserved; /* of request memory, for the body, then for `response` */
     atomic_bool cancel;
+    tt_response_store *responses;
     /* the preparing thread's, read once it is prepared */
     tt_refusal refusal;
     size_t model; /* of the set; of an unload perhaps TT_MODEL_NONE */
     tt_answer_request request;
+    tt_response_plan response; /* of a RESPONSE or COMPACT */
     tt_buf adjusted, ignored, repaired;
     /* guarded */
     bool prepared, started, finished, in_news;
     double started_at, ended_at;
-    tt_buf out; /* answer of a count; events so far; the object at the end */
+    tt_buf out;             /* answer of a count; events so far; the object at the end */
+    uint64_t next_sequence; /* of the event after those in `out` */
     /* the computing thread's, read once it is finished */
     tt_status st;
     tt_error err;
@@ -83,7 +90,8 @@ bool tt_work_remove(tt_work *w, tt_job *job);
 typedef struct tt_job_news {
     bool prepared, started, finished;
     double started_at, ended_at;
-    tt_buf out; /* taken out of the job: to be freed */
+    tt_buf out;        /* taken out of the job: to be freed */
+    uint64_t sequence; /* of the event after those in it */
 } tt_job_news;
 /* The next job with news, or NULL. What is told of a finished job is the last. */
 tt_job *tt_work_news(tt_work *w, tt_job_news *news);

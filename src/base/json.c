@@ -34,9 +34,29 @@ static bool too_deep(const char *text, size_t len, uint32_t most, size_t *where)
     return false;
 }
 
-tt_status tt_json_parse_deep(const char *text, size_t len, uint32_t depth, const char *file,
-                             json_t **out, tt_error *err)
+typedef struct source {
+    const char *text;
+    size_t left;
+    bool (*stop)(void);
+} source;
+
+static size_t read_source(void *to, size_t n, void *ctx)
 {
+    source *s = ctx;
+    n = n < s->left ? n : s->left;
+    if (s->stop != NULL && s->stop())
+        return 0;
+    memcpy(to, s->text, n);
+    s->text += n;
+    s->left -= n;
+    return n;
+}
+
+tt_status tt_json_parse_until(const char *text, size_t len, uint32_t depth, const char *file,
+                              bool (*stop)(void), json_t **out, tt_error *err)
+{
+    const size_t flags = JSON_REJECT_DUPLICATES | JSON_DECODE_ANY | JSON_ALLOW_NUL;
+    source s = {text, len, stop};
     size_t where = 0;
     if (too_deep(text, len, depth, &where))
         return tt_fail_at(err, TT_ERR_LIMIT, file, (int64_t)where,
@@ -47,13 +67,21 @@ tt_status tt_json_parse_deep(const char *text, size_t len, uint32_t depth, const
         return tt_fail_at(err, TT_ERR_FORMAT, file, nul - text,
                           "broken JSON: a NUL byte at offset %td", nul - text);
     json_error_t je;
-    json_t *tree =
-        json_loadb(text, len, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY | JSON_ALLOW_NUL, &je);
+    json_t *tree = stop != NULL ? json_load_callback(read_source, &s, flags, &je)
+                                : json_loadb(text, len, flags, &je);
+    if (tree == NULL && stop != NULL && stop())
+        return tt_fail_at(err, TT_ERR_NOMEM, file, -1, "no memory for the JSON");
     if (tree == NULL)
         return tt_fail_at(err, TT_ERR_FORMAT, file, je.position,
                           "broken JSON at line %d, column %d: %s", je.line, je.column, je.text);
     *out = tree;
     return TT_OK;
+}
+
+tt_status tt_json_parse_deep(const char *text, size_t len, uint32_t depth, const char *file,
+                             json_t **out, tt_error *err)
+{
+    return tt_json_parse_until(text, len, depth, file, NULL, out, err);
 }
 
 tt_status tt_json_parse(const char *text, size_t len, const char *file, json_t **out, tt_error *err)

@@ -22,6 +22,11 @@ TT_MUST_CHECK tt_status tt_json_parse(const char *text, size_t len, const char *
 /* The same with a depth of the caller's. */
 TT_MUST_CHECK tt_status tt_json_parse_deep(const char *text, size_t len, uint32_t depth,
                                            const char *file, json_t **out, tt_error *err);
+/* The same, given up with TT_ERR_NOMEM soon after `stop` says so. To refuse memory to jansson
+ * instead would have it read past the end of a text that it could not keep. */
+TT_MUST_CHECK tt_status tt_json_parse_until(const char *text, size_t len, uint32_t depth,
+                                            const char *file, bool (*stop)(void), json_t **out,
+                                            tt_error *err);
 /* Reads and parses a file of at most `max` bytes. */
 TT_MUST_CHECK tt_status tt_json_load(const char *path, size_t max, json_t **out, tt_error *err);
 

@@ -177,10 +177,48 @@ static void the_caller_may_name_a_depth(void **state)
     assert_int_equal(tt_json_parse_deep("[[[]]]", 6, 2, "t", &v, NULL), TT_ERR_LIMIT);
 }
 
+static unsigned asked;
+static bool at_once(void)
+{
+    return true;
+}
+static bool later(void)
+{
+    return ++asked > 3;
+}
+static bool never(void)
+{
+    return false;
+}
+
+static void parsing_can_be_given_up(void **state)
+{
+    (void)state;
+    json_t *v = NULL;
+    char text[20000] = "[\"";
+    memset(text + 2, 'x', sizeof text - 5);
+    strcat(text, "\"]");
+    size_t n = strlen(text);
+    assert_int_equal(tt_json_parse_until(text, n, 3, "t", at_once, &v, NULL), TT_ERR_NOMEM);
+    assert_int_equal(tt_json_parse_until(text, n, 3, "t", later, &v, NULL), TT_ERR_NOMEM);
+    assert_true(asked < 8);
+    assert_null(v);
+    assert_int_equal(tt_json_parse_until(text, n, 3, "t", never, &v, NULL), TT_OK);
+    assert_int_equal(json_string_length(json_array_get(v, 0)), n - 4);
+    json_decref(v);
+    v = NULL;
+    assert_int_equal(tt_json_parse_until("[1,", 3, 3, "t", never, &v, NULL), TT_ERR_FORMAT);
+    assert_int_equal(tt_json_parse_until("[1] 2", 5, 3, "t", never, &v, NULL), TT_ERR_FORMAT);
+    assert_int_equal(tt_json_parse_until("{\"a\":1,\"a\":2}", 13, 3, "t", never, &v, NULL),
+                     TT_ERR_FORMAT);
+    assert_null(v);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_caller_may_name_a_depth),
+        cmocka_unit_test(parsing_can_be_given_up),
         cmocka_unit_test(any_value_is_a_document),
         cmocka_unit_test(broken_text_is_refused_with_its_place),
         cmocka_unit_test(depth_is_bounded),

@@ -118,8 +118,8 @@ export const faults = [];
 /* Stands in for fetch in the SDKs: what was read to its end goes through `validate` as well, which
  * gives [name of the schema, fault or null] for all that is in an answer. */
 export function lookWith(validate) {
-  function look(path, response, text) {
-    for (const [schema, fault] of validate(path, response.status, response.headers.get('content-type'), text)) {
+  function look(path, response, text, method) {
+    for (const [schema, fault] of validate(path, response.status, response.headers.get('content-type'), text, method)) {
       seen.set(schema, (seen.get(schema) ?? 0) + 1);
       if (fault !== null) faults.push(`${path}, ${response.status}: not a ${schema}: ${fault}`);
     }
@@ -132,7 +132,7 @@ export function lookWith(validate) {
         parts.push(part);
         controller.enqueue(part);
       },
-      flush: () => look(path, response, Buffer.concat(parts).toString()),
+      flush: () => look(path, response, Buffer.concat(parts).toString(), init?.method),
     });
     return new Response(response.body.pipeThrough(watched), response);
   };

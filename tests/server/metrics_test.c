@@ -154,6 +154,8 @@ static void numbers(void **state)
     now.running = 1;
     now.waiting = 4;
     now.request_memory = 1000;
+    now.stored_responses = 3;
+    now.stored_bytes = 5000;
     now.prefill_done = 5;
     now.prefill_total = 9;
     now.model = (tt_model_stats){
@@ -169,6 +171,8 @@ static void numbers(void **state)
         "tinytitan_queue_running 1",
         "tinytitan_queue_waiting 4",
         "tinytitan_request_memory_bytes 1000",
+        "tinytitan_stored_responses 3",
+        "tinytitan_stored_response_bytes 5000",
         "tinytitan_prefill_tokens_done 5",
         "tinytitan_prefill_tokens 9",
         "tinytitan_expert_hits_total 6",
@@ -206,7 +210,7 @@ static void families_are_announced(void **state)
             fail_msg("under %s stands: %s", family, line);
     }
     free(copy);
-    assert_int_equal(families, 28);
+    assert_int_equal(families, 30);
 }
 
 /* The metric is in the table of the page, in a row with its type. */

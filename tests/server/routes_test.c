@@ -39,6 +39,19 @@ static void targets_name_paths(void **state)
         {"/v1/models/%75nload?x", TT_ROUTE_UNLOAD, ""},
         {"/v1/models/unload/", TT_ROUTE_OTHER, ""},
         {"/v1/models/Unload", TT_ROUTE_MODEL, "Unload"},
+        {"/v1/responses", TT_ROUTE_RESPONSES, ""},
+        {"/v1/responses/compact", TT_ROUTE_RESPONSE_COMPACT, ""},
+        {"/v1/responses/resp_1", TT_ROUTE_RESPONSE, "resp_1"},
+        {"/v1/responses/comp%61ct?x", TT_ROUTE_RESPONSE_COMPACT, ""},
+        {"/v1/responses/compacted", TT_ROUTE_RESPONSE, "compacted"},
+        {"/v1/responses/a%2Fcancel", TT_ROUTE_RESPONSE, "a/cancel"},
+        {"/v1/responses/resp%5F1/input_items?limit=2", TT_ROUTE_RESPONSE_ITEMS, "resp_1"},
+        {"/v1/responses/resp_1/cancel", TT_ROUTE_RESPONSE_CANCEL, "resp_1"},
+        {"/v1/responses/", TT_ROUTE_OTHER, ""},
+        {"/v1/responses//cancel", TT_ROUTE_OTHER, ""},
+        {"/v1/responses/resp_1/", TT_ROUTE_OTHER, ""},
+        {"/v1/responses/resp_1/output_items", TT_ROUTE_OTHER, ""},
+        {"/v1/responses/resp_1/cancel/now", TT_ROUTE_OTHER, ""},
         {"/v1/models/tales_4-Bit", TT_ROUTE_MODEL, "tales_4-Bit"},
         {"/v1/models/tales%5F4-Bit?x", TT_ROUTE_MODEL, "tales_4-Bit"},
         {"/v1/%6dodels/x", TT_ROUTE_MODEL, "x"},
@@ -102,6 +115,9 @@ static void methods(void **state)
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++)
         assert_false(tt_route_takes(TT_ROUTE_HEALTH, wrong[i]));
     assert_false(tt_route_takes(TT_ROUTE_CHAT, "GET"));
+    assert_true(tt_route_takes(TT_ROUTE_RESPONSE, "DELETE"));
+    assert_false(tt_route_takes(TT_ROUTE_RESPONSE, "POST"));
+    assert_false(tt_route_takes(TT_ROUTE_RESPONSE_ITEMS, "DELETE"));
     assert_false(tt_route_takes(TT_ROUTE_OTHER, "GET"));
 }
 
@@ -118,8 +134,9 @@ static void the_page_says_the_same(void **state)
         rows++;
     assert_int_equal(rows, TT_ROUTE_OTHER);
     for (int i = 0; i < TT_ROUTE_OTHER; i++) {
-        bool get = tt_route_takes((tt_route)i, "GET");
-        snprintf(row, sizeof row, "\n| `%s` | %s |", tt_route_names[i], get ? "GET, HEAD" : "POST");
+        const char *list = tt_route_methods((tt_route)i), *last = strstr(list, ", OPTIONS");
+        assert_non_null(last);
+        snprintf(row, sizeof row, "\n| `%s` | %.*s |", tt_route_names[i], (int)(last - list), list);
         if (strstr(section, row) == NULL)
             fail_msg("docs/http.md, section 4, lacks:%s", row);
     }

@@ -92,6 +92,8 @@ static void the_page_says_the_same(void **state)
         {"stop strings", TT_STOP_STRINGS, ""},
         {"stop strings", TT_STOP_BYTES, " bytes"},
         {"one tool call", TT_TOOL_CALL, " KiB"},
+        {"stored responses", TT_STORED_RESPONSES, ""},
+        {"stored responses", TT_STORED_BYTES, " MiB"},
     };
     const char *section = strstr(page, "\n## 8. ");
     assert_non_null(section);

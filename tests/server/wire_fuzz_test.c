@@ -97,13 +97,38 @@ static const char *const texts[] = {
     "{" MODEL "\"prompt\":[1,2,3],\"stream\":true,\"echo\":false,\"best_of\":1}",
     "{" MODEL "\"prompt\":[\"plain\"],\"n\":2,\"stop\":\"x\"}",
 };
+static const char *const responses[] = {
+    "{" MODEL "\"input\":\"plain\"}",
+    "{" MODEL "\"input\":\"plain\",\"stream\":true,\"store\":false}",
+    "{" MODEL "\"input\":\"broken\",\"stream\":true}",
+    "{" MODEL "\"input\":\"call\",\"stream\":true,\"tools\":[{\"type\":\"custom\",\"name\":"
+    "\"look\"},{\"type\":\"namespace\",\"name\":\"n\",\"tools\":[{\"type\":\"function\","
+    "\"name\":\"f\",\"parameters\":{\"type\":\"object\"}}]}]}",
+    "{" MODEL "\"input\":\"flood\",\"stream\":true,\"top_logprobs\":3}",
+    "{" MODEL "\"instructions\":\"s\",\"metadata\":{\"a\":\"b\"},\"reasoning\":{\"effort\":"
+    "\"high\",\"summary\":\"auto\"},\"include\":[\"reasoning.encrypted_content\"],\"input\":["
+    "{\"role\":\"user\",\"content\":[{\"type\":\"input_text\",\"text\":\"\\u00e9\"}]},"
+    "{\"type\":\"reasoning\",\"summary\":[],\"content\":[{\"type\":\"reasoning_text\",\"text\":"
+    "\"hm\"}]},{\"type\":\"function_call\",\"call_id\":\"c\",\"name\":\"look\",\"arguments\":"
+    "\"{}\"},{\"type\":\"function_call_output\",\"call_id\":\"c\",\"output\":\"r\"},{\"type\":"
+    "\"custom_tool_call\",\"call_id\":\"d\",\"name\":\"p\",\"input\":\"i\"},{\"type\":"
+    "\"custom_tool_call_output\",\"call_id\":\"d\",\"output\":\"q\"}]}",
+    "{" MODEL "\"input\":\"x\",\"previous_response_id\":\"resp_1\"}",
+};
 static const char *const counts[] = {
     "{" MODEL "\"content\":\"Once upon a time\",\"special\":false}",
     "{" USER("plain") "," TOOLS "}",
 };
-static const char *const gets[] = {"/",          "/health",     "/metrics",
-                                   "/v1/status", "/v1/models",  "/v1/models/scripted%5f4-Bit",
-                                   "/none?x=1",  "/v1/messages"};
+static const char *const gets[] = {"/",
+                                   "/health",
+                                   "/metrics",
+                                   "/v1/status",
+                                   "/v1/models",
+                                   "/v1/models/scripted%5f4-Bit",
+                                   "/none?x=1",
+                                   "/v1/messages",
+                                   "/v1/responses/resp_1",
+                                   "/v1/responses/r/input_items?limit=3"};
 static const char *const more_fields[] = {
     "",
     "",
@@ -305,7 +330,7 @@ static unsigned make(text *t)
     unsigned n = chance(3) > 0 ? 1 : 2 + chance(4);
     t->n = 0;
     for (unsigned i = 0; i < n; i++) {
-        uint32_t kind = chance(10);
+        uint32_t kind = chance(13);
         if (kind < 3)
             add_post(t, "/v1/chat/completions", ONE_OF(bodies));
         else if (kind < 5)
@@ -314,6 +339,9 @@ static unsigned make(text *t)
             add_post(t, "/v1/completions", ONE_OF(texts));
         else if (kind < 7)
             add_post(t, "/tokenize", ONE_OF(counts));
+        else if (kind < 9)
+            add_post(t, chance(8) > 0 ? "/v1/responses" : "/v1/responses/compact",
+                     ONE_OF(responses));
         else
             add_get(t);
     }
@@ -385,7 +413,8 @@ static const char *event_end(const char *at)
     return *at != '\0' ? at : NULL;
 }
 
-/* Whether an event is the last of Messages; *at is moved behind its name, which is its type. */
+/* Whether an event is the last of Messages or of a response; *at is moved behind its name, which is
+ * its type. */
 static bool take_name(const conn *c, const char **at)
 {
     const char *name = *at + 7, *line = strchr(name, '\n');
@@ -395,10 +424,15 @@ static bool take_name(const conn *c, const char **at)
         strncmp(line + sizeof begin - 1, name, n) != 0)
         give_up(c, "a name that is not the type", *at);
     *at = line + 1;
-    return strncmp(name, "message_stop\n", 13) == 0 || strncmp(name, "error\n", 6) == 0;
+    static const char *const lasts[] = {"message_stop\n", "error\n", "response.completed\n",
+                                        "response.incomplete\n", "response.failed\n"};
+    for (size_t i = 0; i < sizeof lasts / sizeof *lasts; i++)
+        if (strncmp(name, lasts[i], strlen(lasts[i])) == 0)
+            return true;
+    return false;
 }
 
-/* Events until the last. */
+/* Events until [DONE], or the last of Messages or of a response. */
 static void check_events(const conn *c, const char *events)
 {
     bool done = false;

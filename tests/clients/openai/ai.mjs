@@ -1,4 +1,5 @@
-/* The `ai` package (with its two providers that speak Chat Completions) against TinyTitanServer. */
+/* The `ai` package (with its two providers that speak Chat Completions, one of which speaks Responses
+ * too) against TinyTitanServer. */
 import assert from 'node:assert/strict';
 import { createOpenAI } from '@ai-sdk/openai';
 import { createOpenAICompatible } from '@ai-sdk/openai-compatible';
@@ -9,11 +10,15 @@ import { lookingFetch, test, until } from './harness.mjs';
 globalThis.AI_SDK_LOG_WARNINGS = false;
 
 const id = 'tales_4-Bit', story = 'Tell me a story.', question = 'What is the weather in Paris?';
-/* Both providers: what a chat model and a completion model are. */
+/* All providers: what a chat model and a completion model are. */
 const providers = {
   openai: (server, apiKey = 'sesame') => {
     const p = createOpenAI({ baseURL: server.url + '/v1', apiKey, fetch: lookingFetch });
     return { chat: p.chat(id), text: p.completion(id) };
+  },
+  responses: (server, apiKey = 'sesame') => {
+    const p = createOpenAI({ baseURL: server.url + '/v1', apiKey, fetch: lookingFetch });
+    return { chat: p.responses(id), text: p.completion(id) };
   },
   compatible: (server, apiKey = 'sesame') => {
     const p = createOpenAICompatible({ name: 'tinytitan', baseURL: server.url + '/v1', apiKey, fetch: lookingFetch, includeUsage: true });
@@ -30,7 +35,8 @@ async function pieces(stream) {
 
 async function answers(make, server) {
   const { chat, text } = make(server);
-  const settings = { prompt: story, maxOutputTokens: 24, seed: 1, temperature: 0.7, ...never };
+  /* Responses has no seed. */
+  const settings = { prompt: story, maxOutputTokens: 24, seed: 1, temperature: chat.provider === 'openai.responses' ? 0 : 0.7, ...never };
   const whole = await generateText({ model: chat, ...settings });
   assert.equal(whole.finishReason, 'length');
   assert.equal(whole.usage.outputTokens, 24);
@@ -52,16 +58,19 @@ async function settings(make, server) {
     model: chat, system: 'Be kind.', messages: [{ role: 'user', content: [{ type: 'text', text: story }] }], maxOutputTokens: 60,
     topP: 0.9, presencePenalty: 0.5, frequencyPenalty: 0.5, seed: 3, stopSequences: ['.'], ...never,
   });
+  if (chat.provider === 'openai.responses') return assert.ok(answer.text.length > 0); /* it has no stop strings */
   assert.ok(!answer.text.includes('.'));
   assert.equal(answer.finishReason, 'stop');
 }
 
 async function thoughts(make, server) {
   const { chat } = make(server);
-  const providerOptions = { openai: { reasoningEffort: 'high' }, tinytitan: { reasoningEffort: 'high' } };
+  const providerOptions = {
+    openai: { reasoningEffort: 'high', reasoningSummary: 'auto', forceReasoning: true }, tinytitan: { reasoningEffort: 'high' },
+  };
   const settings = { model: chat, prompt: question, maxOutputTokens: 200, seed: 1, providerOptions, ...never };
   const answer = await generateText(settings);
-  if (chat.provider.startsWith('openai')) return; /* it has no place for the text of a thought */
+  if (chat.provider === 'openai.chat') return; /* it has no place for the text of a thought */
   assert.ok(answer.reasoningText.length > 0);
   assert.ok(answer.usage.reasoningTokens > 0);
   const stream = streamText(settings);

@@ -8,7 +8,11 @@
 import { readFileSync } from 'node:fs';
 
 const roots = ['CreateChatCompletionResponse', 'CreateChatCompletionStreamResponse', 'CreateCompletionResponse',
-  'ListModelsResponse', 'Model', 'ErrorResponse'];
+  'ListModelsResponse', 'Model', 'ErrorResponse', 'Response', 'ResponseItemList', 'CompactResource',
+  ...['Created', 'InProgress', 'Completed', 'Incomplete', 'Failed', 'OutputItemAdded', 'OutputItemDone', 'ContentPartAdded',
+    'ContentPartDone', 'TextDelta', 'TextDone', 'ReasoningTextDelta', 'ReasoningTextDone', 'ReasoningSummaryPartAdded',
+    'ReasoningSummaryPartDone', 'ReasoningSummaryTextDelta', 'ReasoningSummaryTextDone', 'FunctionCallArgumentsDelta',
+    'FunctionCallArgumentsDone', 'CustomToolCallInputDelta', 'CustomToolCallInputDone'].map((name) => `Response${name}Event`)];
 const prefix = '#/components/schemas/';
 const words = new Set(['description', 'title', 'example', 'examples', 'default', 'deprecated', 'externalDocs', 'discriminator']);
 
@@ -16,18 +20,20 @@ const document = JSON.parse(readFileSync(process.argv[2], 'utf8'));
 const source = document.components.schemas;
 
 /* A schema, or with `names` an object whose keys are names of properties. */
-function take(value, found, names = false) {
-  if (Array.isArray(value)) return value.map((v) => take(v, found));
+function take(value, found, names = false, self = '') {
+  if (Array.isArray(value)) return value.map((v) => take(v, found, false, self));
   if (value === null || typeof value !== 'object') return value;
   const out = {};
   for (const [key, v] of Object.entries(value)) {
-    if (!names && (words.has(key) || key.startsWith('x-') || key === 'nullable')) continue;
-    if (!names && key === '$ref') {
+    if (!names && (words.has(key) || key.startsWith('x-') || key === 'nullable' || key === '$recursiveAnchor')) continue;
+    if (!names && key === '$recursiveRef') {
+      out.$ref = '#/$defs/' + self;
+    } else if (!names && key === '$ref') {
       if (!v.startsWith(prefix)) throw new Error(`a reference to ${v}`);
       found.add(v.slice(prefix.length));
       out.$ref = '#/$defs/' + v.slice(prefix.length);
     } else {
-      out[key] = take(v, found, !names && key === 'properties');
+      out[key] = take(v, found, !names && key === 'properties', self);
     }
   }
   return !names && value.nullable === true ? { anyOf: [out, { type: 'null' }] } : out;
@@ -36,7 +42,7 @@ function take(value, found, names = false) {
 const found = new Set(roots), defs = {};
 for (const name of found) { /* a set that grows while it is walked */
   if (source[name] === undefined) throw new Error(`there is no schema ${name}`);
-  defs[name] = take(source[name], found);
+  defs[name] = take(source[name], found, false, name);
 }
 const sorted = Object.fromEntries(Object.keys(defs).sort().map((name) => [name, defs[name]]));
 const { title, version, license } = document.info;

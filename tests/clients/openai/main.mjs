@@ -9,6 +9,7 @@ import { join } from 'node:path';
 import { faults, finish, seen, serve, skip, test } from './harness.mjs';
 import * as ai from './ai.mjs';
 import * as openai from './openai.mjs';
+import * as responses from './responses.mjs';
 import { against, validate } from './validator.mjs';
 
 const keyFile = join(process.argv[4], 'key');
@@ -17,14 +18,42 @@ const open = await serve('--log', 'json');
 const closed = await serve('--api-key-file', keyFile, '--queue-limit', '0');
 
 await openai.run(open, closed);
+await responses.run(open);
 await ai.run(open, closed);
 
 await test('every answer and event fits the schemas of OpenAI', () => {
   assert.deepEqual(faults, []);
   for (const name of ['CreateChatCompletionResponse', 'CreateChatCompletionStreamResponse', 'CreateCompletionResponse',
-    'CompletionEvent', 'ListModelsResponse', 'Model', 'ErrorResponse'])
+    'CompletionEvent', 'ListModelsResponse', 'Model', 'ErrorResponse', 'Response', 'ResponseItemList', 'CompactResource',
+    ...['Created', 'InProgress', 'Completed', 'Incomplete', 'OutputItemAdded', 'OutputItemDone', 'ContentPartAdded', 'ContentPartDone',
+      'TextDelta', 'TextDone', 'ReasoningTextDelta', 'ReasoningTextDone', 'ReasoningSummaryPartAdded', 'ReasoningSummaryPartDone',
+      'ReasoningSummaryTextDelta', 'ReasoningSummaryTextDone', 'FunctionCallArgumentsDelta', 'FunctionCallArgumentsDone'].map((n) => `Response${n}Event`)])
     assert.ok(seen.get(name) > 0, `there was no ${name}`);
   console.log(`        ${[...seen].map(([name, n]) => `${n} ${name}`).join(', ')}`);
+});
+
+/* As tests/server/response_wire_test.c has them: what this model does not come to. */
+await test('events of custom tools and of failures fit the schemas of OpenAI', () => {
+  const at = { sequence_number: 3, item_id: 'ctc_1', output_index: 0 };
+  const call = (status, input) => ({ id: 'ctc_1', type: 'custom_tool_call', status, call_id: 'call_1', name: 'patch', input });
+  const failed = {
+    id: 'resp_1', object: 'response', created_at: 1796036027, status: 'failed', completed_at: null,
+    error: { code: 'server_error', message: 'the answer could not be computed (internal_error)' }, incomplete_details: null, output: [],
+    store: true, background: false, frequency_penalty: 0, instructions: null, max_output_tokens: null, max_tool_calls: null, metadata: {},
+    model: 'tales_4-Bit', parallel_tool_calls: true, presence_penalty: 0, previous_response_id: null, prompt_cache_key: null,
+    reasoning: { effort: 'high', summary: 'detailed' }, safety_identifier: null, service_tier: 'default', temperature: 0.7,
+    text: { format: { type: 'text' } }, tool_choice: 'none', top_logprobs: 0, top_p: 0.95, truncation: 'disabled',
+    tools: [{ type: 'custom', name: 'patch', description: 'd', format: { type: 'grammar', syntax: 'lark', definition: 'start: x' } },
+      { type: 'namespace', name: 'a', description: '', tools: [{ type: 'function', name: 'b', parameters: null, strict: false }] }],
+  };
+  for (const [schema, event] of [
+    ['ResponseCustomToolCallInputDeltaEvent', { type: 'response.custom_tool_call_input.delta', ...at, delta: 'x' }],
+    ['ResponseCustomToolCallInputDoneEvent', { type: 'response.custom_tool_call_input.done', ...at, input: 'x' }],
+    ['ResponseOutputItemAddedEvent', { type: 'response.output_item.added', sequence_number: 2, output_index: 0, item: call('in_progress', '') }],
+    ['ResponseOutputItemDoneEvent', { type: 'response.output_item.done', sequence_number: 2, output_index: 0, item: call('completed', 'x') }],
+    ['ResponseFailedEvent', { type: 'response.failed', sequence_number: 1, response: failed }],
+  ])
+    assert.equal(against(schema, event), null);
 });
 
 await test('what does not fit is noticed', () => {

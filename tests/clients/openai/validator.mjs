@@ -14,7 +14,7 @@ $defs.CompletionEvent = event;
 
 const ajv = new Ajv({ allErrors: true, strict: true, strictTypes: false, strictRequired: false });
 ajv.addFormat('unixtime', { type: 'number', validate: (n) => Number.isInteger(n) && n > 1e9 && n < 1e10 });
-ajv.addFormat('uri', true);
+for (const name of ['uri', 'float']) ajv.addFormat(name, true);
 ajv.addFormat('date', true);
 ajv.addSchema({ $id: 'openai', $defs });
 
@@ -23,6 +23,26 @@ export function against(name, value) {
   const check = ajv.getSchema(`openai#/$defs/${name}`);
   return check(value) ? null : `${ajv.errorsText(check.errors)} in ${JSON.stringify(value)}`;
 }
+
+/* The events of Responses: a name and one line of data each, the data's type the same, numbered. */
+function namedEvents(text) {
+  const blocks = text.split('\n\n');
+  if (blocks.pop() !== '') throw new Error('a stream without its last event');
+  const all = blocks.filter((b) => b !== ': ping').map((b) => {
+    const [, name, data] = b.match(/^event: (.*)\ndata: (.*)$/) ?? [];
+    if (data === undefined) throw new Error(`not an event: ${b}`);
+    const event = JSON.parse(data);
+    if (event.type !== name) throw new Error(`${name} says that it is ${event.type}`);
+    return event;
+  });
+  if (all.some((e, i) => e.sequence_number !== i)) throw new Error('events that are not numbered');
+  if (!/^response\.(completed|incomplete|failed)$/.test(all.at(-1)?.type)) throw new Error('a stream without its last event');
+  return all;
+}
+
+/* response.output_text.delta is a ResponseTextDeltaEvent. */
+const schemaOf = (type) => 'Response' + type.replace(/^response\./, '').replace('output_text', 'text')
+  .split(/[._]/).map((w) => w[0].toUpperCase() + w.slice(1)).join('') + 'Event';
 
 /* The objects of a stream, which must have their form: one line of data each, [DONE] last. */
 function events(text) {
@@ -37,22 +57,27 @@ function events(text) {
 const names = [
   [/^\/v1\/chat\/completions$/, 'CreateChatCompletionResponse', 'CreateChatCompletionStreamResponse'],
   [/^\/v1\/completions$/, 'CreateCompletionResponse', 'CompletionEvent'],
+  [/^\/v1\/responses$/, 'Response', schemaOf],
+  [/^\/v1\/responses\/compact$/, 'CompactResource'],
+  [/^\/v1\/responses\/[^/]+$/, 'Response'],
+  [/^\/v1\/responses\/[^/]+\/input_items$/, 'ResponseItemList'],
   [/^\/v1\/models$/, 'ListModelsResponse'],
   [/^\/v1\/models\/[^/]+$/, 'Model'],
 ];
 
 /* [name of the schema, fault or null] for all that is in an answer. */
-export function validate(path, status, type, text) {
+export function validate(path, status, type, text, method = 'GET') {
   if (status >= 400) return [['ErrorResponse', against('ErrorResponse', JSON.parse(text))]];
   const row = names.find(([pattern]) => pattern.test(path));
-  if (row === undefined) return [];
+  if (row === undefined || method === 'DELETE') return [];
   if (!type.startsWith('text/event-stream')) return [[row[1], against(row[1], JSON.parse(text))]];
   try {
-    return events(text).map((e) => {
-      const name = e.error === undefined ? row[2] : 'ErrorResponse';
+    const named = typeof row[2] === 'function';
+    return (named ? namedEvents(text) : events(text)).map((e) => {
+      const name = named ? row[2](e.type) : e.error === undefined ? row[2] : 'ErrorResponse';
       return [name, against(name, e)];
     });
   } catch (error) {
-    return [[row[2], error.message]];
+    return [[String(row[1]), error.message]];
   }
 }
