@@ -13,11 +13,6 @@ static void write_name(tt_buf *b, const char *text)
     tt_reply_write_text(b, text, strlen(text));
 }
 
-static void root(tt_buf *b)
-{
-    tt_buf_printf(b, "{\"name\":\"TinyTitanServer\",\"version\":\"%s\"}", tt_version());
-}
-
 static void name_or_null(tt_buf *b, const tt_server *s, size_t i)
 {
     if (i == TT_MODEL_NONE)
@@ -102,6 +97,11 @@ void tt_page_answer(tt_conn *c)
     const char *type = NULL;
     int code = 200;
     tt_buf b;
+    if (c->route == TT_ROUTE_ROOT) {
+        tt_answer_chat_page(c);
+        tt_answer_log(s, c, NULL, NULL, 200, NULL);
+        return;
+    }
     tt_buf_init(&b, MOST_PAGE);
     size_t model = c->route == TT_ROUTE_MODEL ? tt_model_set_find(s->models, c->model, NULL) : 0;
     if (model == TT_MODEL_NONE) {
@@ -110,9 +110,6 @@ void tt_page_answer(tt_conn *c)
         return;
     }
     switch (c->route) {
-    case TT_ROUTE_ROOT:
-        root(&b);
-        break;
     case TT_ROUTE_HEALTH:
         code = s->stopping ? 503 : 200;
         tt_buf_printf(&b, "{\"status\":\"%s\"}", s->stopping ? "stopping" : "ok");
