@@ -161,6 +161,7 @@ $(BUILD)/obj/%.o: %.c $(STAMP)
 
 # Data that is compiled in as it lies.
 $(BUILD)/obj/src/repack/catalogue.o: src/repack/catalogue.json
+$(BUILD)/obj/apps/server/chat_page.o: apps/server/chat_page.html
 
 # Programs and tests may include the headers of a program; the library may not.
 $(BUILD)/obj/apps/%.o $(BUILD)/obj/tests/%.o: EXTRA := -Iapps -Itests

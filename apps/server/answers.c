@@ -70,6 +70,22 @@ void tt_answer_text(tt_conn *c, int status, const char *type, const char *text, 
         evbuffer_add(c->out, text, len);
 }
 
+void tt_answer_chat_page(tt_conn *c)
+{
+    tt_buf b;
+    size_t len;
+    const char *text = tt_chat_page(&len);
+    tt_reply_head head = head_of(c, 200);
+    head.type = "text/html; charset=utf-8";
+    head.fields = c->server->page_fields;
+    head.length = (int64_t)len;
+    tt_buf_init(&b, MOST_HEAD);
+    tt_reply_write_head(&b, &head);
+    put(c, &b);
+    if (!is_head(c))
+        evbuffer_add_reference(c->out, text, len, NULL, NULL);
+}
+
 static void free_text(const void *text, size_t len, void *ctx)
 {
     (void)len;

@@ -15,11 +15,6 @@ static void write_name(tt_buf *b, const char *text)
     tt_reply_write_text(b, text, strlen(text));
 }
 
-static void root(tt_buf *b)
-{
-    tt_buf_printf(b, "{\"name\":\"TinyTitanServer\",\"version\":\"%s\"}", tt_version());
-}
-
 static void name_or_null(tt_buf *b, const tt_server *s, size_t i)
 {
     if (i == TT_MODEL_NONE)
@@ -150,6 +145,11 @@ void tt_page_answer(tt_conn *c)
     int code = 200;
     tt_refusal why;
     tt_buf b;
+    if (c->route == TT_ROUTE_ROOT) {
+        tt_answer_chat_page(c);
+        tt_answer_log(s, c, NULL, NULL, 200, NULL);
+        return;
+    }
     tt_buf_init(&b, MOST_PAGE);
     size_t model = c->route == TT_ROUTE_MODEL ? tt_model_set_find(s->models, c->model, NULL) : 0;
     if (model == TT_MODEL_NONE) {
@@ -158,9 +158,6 @@ void tt_page_answer(tt_conn *c)
         return;
     }
     switch (c->route) {
-    case TT_ROUTE_ROOT:
-        root(&b);
-        break;
     case TT_ROUTE_HEALTH:
         code = s->stopping ? 503 : 200;
         tt_buf_printf(&b, "{\"status\":\"%s\"}", s->stopping ? "stopping" : "ok");

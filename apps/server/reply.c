@@ -269,6 +269,8 @@ void tt_reply_write_head(tt_buf *out, const tt_reply_head *head)
         tt_buf_printf(out, "Allow: %s\r\n", head->allow);
     if (head->retry_after > 0)
         tt_buf_printf(out, "Retry-After: %u\r\n", head->retry_after);
+    if (head->fields != NULL)
+        tt_buf_puts(out, head->fields);
     write_access(out, head);
     if (head->close || head->old)
         tt_buf_puts(out, "Connection: close\r\n");

@@ -27,6 +27,7 @@ typedef struct tt_reply_head {
     tt_envelope envelope;
     const char *request_id;
     const char *type;     /* NULL: application/json */
+    const char *fields;   /* further ones, each with its line end; or NULL */
     int64_t length;       /* of the body, or TT_LENGTH_STREAM */
     int64_t now;          /* seconds since 1970, for Date */
     bool old;             /* the request was HTTP/1.0: a stream ends with the connection */

@@ -604,7 +604,9 @@ tt_status tt_server_create(const tt_server_config *config, tt_model_set *models,
     s->most_connections = connections_bound(s);
     tt_metrics_init(&s->metrics);
     tt_tree_memory_install();
-    tt_status st = make_base(s, err);
+    tt_status st = tt_chat_page_fields(s->page_fields, err);
+    if (st == TT_OK)
+        st = make_base(s, err);
     if (st == TT_OK)
         st = listen_tcp(s, err);
     if (st == TT_OK && config->unix_socket != NULL)

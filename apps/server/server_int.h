@@ -12,6 +12,7 @@
 #include <event2/event.h>
 #include <event2/listener.h>
 
+#include "server/chat_page.h"
 #include "server/metrics.h"
 #include "server/reply.h"
 #include "server/routes.h"
@@ -80,6 +81,7 @@ struct tt_server {
     bool stopping, flushing, ended;
     int signal;
     atomic_bool stop_asked;
+    char page_fields[TT_CHAT_PAGE_FIELDS];
     bool bound_socket; /* the file of the Unix socket is ours */
     uint64_t socket_dev, socket_ino;
     char scratch[TT_READ_AT_ONCE]; /* bytes on their way to a connection */
@@ -107,6 +109,8 @@ void tt_conn_drain(tt_conn *c);
 void tt_answer_refusal(tt_conn *c, int status, const char *code, const char *param,
                        const char *message);
 void tt_answer_text(tt_conn *c, int status, const char *type, const char *text, size_t len);
+/* The chat page. */
+void tt_answer_chat_page(tt_conn *c);
 /* The same with JSON of any length, which is taken out of `text` and not copied. */
 void tt_answer_json(tt_conn *c, tt_buf *text);
 /* The head of JSON of that length; whether the JSON is to follow. */

@@ -43,7 +43,12 @@ static void one(const char *method, const char *path, const char *fields, const 
 static void paths_and_methods(void **state)
 {
     (void)state;
-    one("GET", "/", "", "{\"name\":\"TinyTitanServer\",\"version\":\"");
+    one("GET", "/", "", "\r\n\r\n<!doctype html>\n<html lang=\"en\">\n");
+    one("GET", "/?x", "", "\r\nContent-Type: text/html; charset=utf-8\r\n");
+    one("GET", "/", "", "\r\nContent-Security-Policy: default-src 'none'; script-src 'sha256-");
+    one("GET", "/", "", "\r\nReferrer-Policy: no-referrer\r\nX-Frame-Options: DENY\r\n");
+    one("GET", "/", "", "\r\nX-Content-Type-Options: nosniff\r\n");
+    one("POST", "/", "", "\r\nContent-Type: application/json\r\n");
     one("GET", "/health?x=1", "", "{\"status\":\"ok\"}");
     one("GET", "/v1/models", "",
         "{\"object\":\"list\",\"data\":[{\"id\":\"scripted_4-Bit\",\"object\":\"model\","

@@ -46,7 +46,7 @@ expect_no_out "arm64"
 deps --dry-run --lint --fuzz --clients
 expect_out "clang-tidy"
 expect_out "libclang-rt-14-dev"
-expect_out "nodejs npm prometheus"
+expect_out "nodejs npm prometheus chromium"
 
 # Root with --yes: update, install of what is missing only, then nothing is missing.
 printf '%s\n' gcc make >"$have"
