@@ -367,15 +367,16 @@ static bool on_body(tt_conn *c, const char *bytes, size_t n)
 
 /* ---- the end of a request ---- */
 
-static bool is_work(const tt_conn *c)
-{
-    return c->route >= TT_ROUTE_CHAT && c->route < TT_ROUTE_OTHER;
-}
-
 static bool is_stored(const tt_conn *c)
 {
     return c->route == TT_ROUTE_RESPONSE || c->route == TT_ROUTE_RESPONSE_ITEMS ||
            c->route == TT_ROUTE_RESPONSE_CANCEL;
+}
+
+static bool is_work(const tt_conn *c)
+{
+    return c->route == TT_ROUTE_UNLOAD ||
+           (c->route >= TT_ROUTE_CHAT && c->route < TT_ROUTE_OTHER && !is_stored(c));
 }
 
 static bool on_end(tt_conn *c)

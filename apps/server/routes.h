@@ -16,6 +16,7 @@ typedef enum tt_route {
     TT_ROUTE_METRICS,
     TT_ROUTE_STATUS,
     TT_ROUTE_MODELS,
+    TT_ROUTE_UNLOAD,
     TT_ROUTE_MODEL,
     TT_ROUTE_CHAT,
     TT_ROUTE_TEXT,
@@ -27,7 +28,6 @@ typedef enum tt_route {
     TT_ROUTE_COUNT,
     TT_ROUTE_MESSAGES,
     TT_ROUTE_MESSAGES_COUNT,
-    TT_ROUTE_UNLOAD,
     TT_ROUTE_OTHER, /* no such path */
     TT_ROUTES
 } tt_route;

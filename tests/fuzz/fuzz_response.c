@@ -49,7 +49,7 @@ static void open_tok(void)
     strcpy(info.model, "m");
     info.vocab_size = tt_tokenizer_vocab_size(tok);
     tt_sampler_options_default(&info.sampling);
-    tt_prompt_efforts(tok, info.efforts);
+    tt_prompt_levels(tok, info.efforts, &info.thinks);
 }
 
 static void check(const tt_answer_request *r, const tt_response_plan *p, const tt_fields *f)
