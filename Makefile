@@ -92,6 +92,7 @@ NAME_cli    := TinyTitanCLI
 NAME_repack := TinyTitanRepack
 NAME_bench  := TinyTitanBench
 NAME_server := TinyTitanServer
+NAME_connect := tinytitan-connect
 LIBS_cli    := -ledit
 # Only what installs from a hub asks for it: the archive's other users do not pull those objects.
 LIBS_repack := $(shell $(PKG_CONFIG) --libs libcurl 2>/dev/null)

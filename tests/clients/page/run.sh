@@ -28,8 +28,8 @@ make -s BUILD="$build" "$build/bin/TinyTitanServer" "$build/bin/TinyTitanRepack"
 (cd "$here" && npm ci --silent) || broken "npm ci"
 mkdir "$work/models"
 for bits in 4 8; do
-    "$build/bin/TinyTitanRepack" --input-snapshot models/tales --output "$work/models/$bits.gturbo" --bits $bits --quiet ||
-        broken "converting the shipped model"
+    "$build/bin/TinyTitanRepack" --input-snapshot models/tales --output "$work/models/$bits.gturbo" \
+        --bits $bits --quiet || broken "converting the shipped model"
 done
 # No cache of the user's is read or written.
 HOME=$work XDG_CACHE_HOME=$work/cache XDG_CONFIG_HOME=$work/config \
