@@ -4,8 +4,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
-#include "base/clock.h"
 #include "base/json.h"
 #include "bench/bench.h"
 
@@ -13,6 +13,7 @@
 #define MOST_TEXT    (16 * TT_MIB)
 #define PLAIN_TOKENS 48u  /* that a document has before its closing tokens are favoured */
 #define CLOSING      9.0f /* how much, in logits */
+#define TAG          "\n</parameter>\n"
 
 typedef struct masks_run {
     bench_options o;
@@ -23,15 +24,25 @@ typedef struct masks_run {
     tt_lexicon *lexicon;
     tt_sampler *sampler;
     uint32_t vocab;
+    uint32_t *tag; /* ids of TAG */
+    size_t n_tag;
     float *even, *closing; /* logits: all alike; what closes is likelier */
     json_t *cases;
     FILE *out;
-    double *costs; /* seconds of each mask */
+    double *costs; /* of each mask, in seconds of the processor */
     size_t n_costs, cap_costs;
     double lexicon_seconds, compile_seconds, slowest_compile;
-    size_t most_bytes, cases_done, tokens, done, cut;
+    size_t most_bytes, cases_done, refused, tokens, done, cut;
     char slowest[64];
 } masks_run;
+
+/* Seconds of this thread's processor: others that run beside it do not count. */
+static double spent(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
 
 static tt_status no_memory(tt_error *err)
 {
@@ -40,7 +51,8 @@ static tt_status no_memory(tt_error *err)
 
 /* ---- what is walked through ---- */
 
-/* An entry of the file: {"schema"}, {"ebnf"} or {"tools"}, or a schema as it stands. */
+/* An entry of the file: {"schema"}, {"ebnf"} or {"tools"}, or a schema as it stands. One with
+ * "refusable": true is left out when it cannot be compiled. */
 static tt_status make_grammar(const json_t *entry, tt_grammar **out, char **tools, tt_error *err)
 {
     const json_t *ebnf = json_object_get(entry, "ebnf"), *list = json_object_get(entry, "tools");
@@ -85,29 +97,54 @@ static tt_status note_cost(masks_run *r, double seconds, tt_error *err)
     return TT_OK;
 }
 
+static tt_status step(masks_run *r, tt_constraint *c, const float *logits, tt_buf *text,
+                      tt_error *err)
+{
+    const uint64_t *mask;
+    uint32_t id = 0;
+    size_t len = 0;
+    bool special = false;
+    double begun = spent();
+    TT_TRY(tt_constraint_mask(c, &mask, err));
+    TT_TRY(note_cost(r, spent() - begun, err));
+    TT_TRY(tt_sampler_sample_masked(r->sampler, logits, mask, &id, err));
+    TT_TRY(tt_constraint_accept(c, id, err));
+    const char *bytes = tt_tokenizer_piece(r->tok, id, &len, &special);
+    if (!special)
+        tt_buf_append(text, bytes, len);
+    r->tokens++;
+    return TT_OK;
+}
+
+/* The tag that ends a raw text takes several tokens in a row, which chance does not find: it is
+ * tried on a copy. */
+static tt_status try_tag(masks_run *r, tt_constraint *c, tt_constraint *copy, tt_buf *text,
+                         tt_error *err)
+{
+    TT_TRY(tt_constraint_copy(copy, c, err));
+    for (size_t i = 0; i < r->n_tag; i++)
+        if (tt_constraint_accept(copy, r->tag[i], NULL) != TT_OK)
+            return TT_OK;
+    tt_buf_puts(text, TAG);
+    r->tokens += r->n_tag;
+    return tt_constraint_copy(c, copy, err);
+}
+
 /* Until the document is over; *cut when it took too many tokens. */
-static tt_status walk(masks_run *r, tt_constraint *c, tt_buf *text, bool *cut, tt_error *err)
+static tt_status walk(masks_run *r, tt_constraint *c, tt_constraint *copy, tt_buf *text, bool *cut,
+                      tt_error *err)
 {
     *cut = false;
     for (uint32_t n = 0; tt_constraint_where(c) != TT_PLACE_OVER; n++) {
-        const uint64_t *mask;
-        uint32_t id = 0;
-        size_t len = 0;
-        bool special = false;
+        bool closing = n >= PLAIN_TOKENS;
         if (n == r->most_tokens) {
             *cut = true;
             return TT_OK;
         }
-        double begun = tt_now();
-        TT_TRY(tt_constraint_mask(c, &mask, err));
-        TT_TRY(note_cost(r, tt_now() - begun, err));
-        TT_TRY(tt_sampler_sample_masked(r->sampler, n < PLAIN_TOKENS ? r->even : r->closing, mask,
-                                        &id, err));
-        TT_TRY(tt_constraint_accept(c, id, err));
-        const char *bytes = tt_tokenizer_piece(r->tok, id, &len, &special);
-        if (!special)
-            tt_buf_append(text, bytes, len);
-        r->tokens++;
+        if (closing && n % 8 == 0)
+            TT_TRY(try_tag(r, c, copy, text, err));
+        if (tt_constraint_where(c) != TT_PLACE_OVER)
+            TT_TRY(step(r, c, closing ? r->closing : r->even, text, err));
     }
     return tt_buf_status(text, err);
 }
@@ -147,21 +184,24 @@ static tt_status write_document(masks_run *r, size_t at, const char *tools, cons
 
 static tt_status walk_case(masks_run *r, size_t at, tt_grammar *g, const char *tools, tt_error *err)
 {
-    tt_constraint *c = NULL;
+    tt_constraint *c = NULL, *copy = NULL;
     tt_buf text;
     tt_buf_init(&text, MOST_TEXT);
     tt_status st = tt_constraint_create(g, r->lexicon, TT_START_ANSWER, &c, err);
+    if (st == TT_OK)
+        st = tt_constraint_create(g, r->lexicon, TT_START_ANSWER, &copy, err);
     for (uint32_t d = 0; st == TT_OK && d < r->documents && bench_goes_on(NULL); d++) {
         bool cut = false;
         tt_buf_clear(&text);
         tt_constraint_reset(c, TT_START_ANSWER);
-        st = walk(r, c, &text, &cut, err);
+        st = walk(r, c, copy, &text, &cut, err);
         r->cut += cut;
         r->done += st == TT_OK && !cut;
         if (st == TT_OK && !cut)
             st = write_document(r, at, tools, &text, err);
     }
     tt_constraint_close(&c);
+    tt_constraint_close(&copy);
     tt_buf_free(&text);
     return st;
 }
@@ -172,9 +212,15 @@ static tt_status run_case(masks_run *r, size_t at, tt_error *err)
     tt_grammar *g = NULL;
     char *tools = NULL;
     tt_grammar_info info;
-    double begun = tt_now();
+    double begun = spent();
     tt_status st = make_grammar(entry, &g, &tools, err);
-    double seconds = tt_now() - begun;
+    double seconds = spent() - begun;
+    if (st != TT_OK && json_is_true(json_object_get(entry, "refusable"))) {
+        fprintf(stderr, "case %zu, %s, is refused: %s\n", at, name_of(entry), err->message);
+        free(tools);
+        r->refused++;
+        return TT_OK;
+    }
     if (st == TT_OK) {
         tt_grammar_get_info(g, &info);
         r->compile_seconds += seconds;
@@ -234,15 +280,16 @@ static tt_status set_up(masks_run *r, tt_error *err)
         return tt_fail_at(err, TT_ERR_FORMAT, r->file, -1, "must be a JSON array of grammars");
     TT_TRY(tt_tokenizer_open(r->dir, &r->tok, err));
     r->vocab = tt_tokenizer_vocab_size(r->tok);
-    double begun = tt_now();
+    double begun = spent();
     TT_TRY(tt_lexicon_create(r->tok, r->vocab, &r->lexicon, err));
-    r->lexicon_seconds = tt_now() - begun;
+    r->lexicon_seconds = spent() - begun;
     tt_sampler_options so;
     tt_sampler_options_default(&so);
     so.temperature = 1;
     so.seed = r->seed;
     TT_TRY(tt_sampler_create(&so, r->vocab, &r->sampler, err));
     TT_TRY(make_logits(r, err));
+    TT_TRY(tt_tokenizer_encode(r->tok, TAG, strlen(TAG), false, &r->tag, &r->n_tag, err));
     if (r->output != NULL && (r->out = fopen(r->output, "w")) == NULL)
         return tt_fail_errno(err, errno, r->output, "cannot be written");
     return TT_OK;
@@ -254,6 +301,7 @@ static void tear_down(masks_run *r)
     tt_lexicon_close(&r->lexicon);
     tt_tokenizer_close(&r->tok);
     json_decref(r->cases);
+    tt_free(r->tag);
     free(r->even);
     free(r->closing);
     free(r->costs);
@@ -287,6 +335,8 @@ static void report(masks_run *r)
            r->cases_done,
            1e3 * r->compile_seconds / (double)(r->cases_done > 0 ? r->cases_done : 1),
            1e3 * r->slowest_compile, r->slowest, (double)r->most_bytes / (double)TT_MIB);
+    if (r->refused > 0)
+        printf("refused      %zu of those that may be\n", r->refused);
     printf("documents    %zu, and %zu cut after %u tokens; %zu tokens\n", r->done, r->cut,
            r->most_tokens, r->tokens);
     printf("masks        mean %.4f ms, p50 %.4f, p90 %.4f, p99 %.4f, most %.4f\n", 1e3 * mean,

@@ -51,6 +51,18 @@ enum {
     TT_STATE_ABSORBS = 8, /* every plain character leads to `absorb` and from there to itself */
 };
 
+/* States inside a character from which every way to its end leads to `absorb`, which absorbs: how
+ * many bytes are missing, and behind which first byte, if that one bounds the second. */
+enum {
+    TT_INSIDE_1 = 1,
+    TT_INSIDE_2 = 2,
+    TT_INSIDE_3 = 3,
+    TT_INSIDE_E0 = 4,
+    TT_INSIDE_ED = 5,
+    TT_INSIDE_F0 = 6,
+    TT_INSIDE_F4 = 7
+};
+
 typedef struct tt_gset {
     uint64_t bits[4]; /* of 256 bytes */
 } tt_gset;
@@ -84,7 +96,7 @@ typedef struct tt_gstate {
     uint32_t arg; /* of the guard */
     uint16_t n_edges, n_calls;
     uint16_t need; /* frames above its own that the way to the end takes at least */
-    uint8_t guard, flags;
+    uint8_t guard, flags, inside;
 } tt_gstate;
 
 typedef struct tt_gcount {

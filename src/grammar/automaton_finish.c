@@ -435,6 +435,30 @@ static uint32_t plain_target(const tt_automaton *m, uint32_t s)
     return ok ? to : TT_NO_STATE;
 }
 
+/* What the states between the bytes of a character are, from one that absorbs. */
+static void mark_inside(tt_automaton *m, uint32_t s, uint32_t to)
+{
+    const uint32_t *row = m->rows[m->states[s].row];
+    static const struct {
+        uint8_t lead, inside;
+    } bounded[] = {
+        {0xe0, TT_INSIDE_E0}, {0xed, TT_INSIDE_ED}, {0xf0, TT_INSIDE_F0}, {0xf4, TT_INSIDE_F4}};
+    for (unsigned lead = 0xc2; lead <= 0xf3; lead++) {
+        uint8_t inside = lead < 0xe0 ? TT_INSIDE_1 : lead < 0xf0 ? TT_INSIDE_2 : TT_INSIDE_3;
+        if (lead == 0xe0 || lead == 0xed || lead == 0xf0)
+            continue;
+        m->states[row[lead]].inside = inside;
+        m->states[row[lead]].absorb = to;
+    }
+    for (size_t i = 0; i < sizeof bounded / sizeof *bounded; i++) {
+        tt_gstate *x = &m->states[row[bounded[i].lead]];
+        if (x->inside != 0)
+            continue;
+        x->inside = bounded[i].inside;
+        x->absorb = to;
+    }
+}
+
 static void find_absorbing(tt_automaton *m)
 {
     for (uint32_t s = 0; s < m->n_states; s++) {
@@ -443,6 +467,7 @@ static void find_absorbing(tt_automaton *m)
             continue;
         m->states[s].absorb = to;
         m->states[s].flags |= TT_STATE_ABSORBS;
+        mark_inside(m, s, to);
     }
 }
 

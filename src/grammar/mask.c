@@ -37,26 +37,51 @@ void tt_walker_free(tt_walker *w)
     *w = (tt_walker){0};
 }
 
+static uint32_t least(uint32_t a, uint32_t b)
+{
+    return a < b ? a : b;
+}
+
 /* ---- the walk ---- */
 
-/* The usual case: one stack, one edge, nothing to guard. */
+/* Counts a character of a text; false when there is no room for it, or it is not that simple. */
+static bool count_fast(const tt_automaton *m, const tt_gstate *to, tt_frame *f, bool *dead)
+{
+    if (to->guard == TT_GUARD_NONE)
+        return true;
+    if (to->guard != TT_GUARD_INC && to->guard != TT_GUARD_MORE)
+        return false;
+    const tt_gcount *c = &m->counts[f->param];
+    *dead = f->number >= c->max || to->arg > c->max - f->number - 1;
+    if (to->guard == TT_GUARD_INC && (c->max != TT_NO_LIMIT || f->number < c->min))
+        f->number++;
+    return true;
+}
+
+/* The usual case: one stack, one edge, no call. False when it is another. */
 static bool step_fast(const tt_automaton *m, const tt_frame *f, uint8_t b, tt_frame *out,
                       bool *dead)
 {
     const tt_gstate *s = &m->states[f->state];
-    if (s->row == TT_NO_STATE || s->n_calls > 0 || (s->flags & TT_STATE_FINAL))
+    uint32_t to = TT_NO_STATE;
+    if (s->n_calls > 0 || (s->flags & (TT_STATE_FINAL | TT_STATE_SIMPLE)) != TT_STATE_SIMPLE)
         return false;
-    uint32_t to = m->rows[s->row][b];
+    if (s->row != TT_NO_STATE) {
+        to = m->rows[s->row][b];
+    } else {
+        for (uint32_t i = s->edges; i < s->edges + s->n_edges && m->edges[i].lo <= b; i++)
+            if (m->edges[i].hi >= b)
+                to = m->edges[i].to;
+    }
     *dead = to == TT_NO_STATE;
     if (*dead)
         return true;
     const tt_gstate *t = &m->states[to];
-    if (t->guard != TT_GUARD_NONE || (t->flags & TT_STATE_LAST) ||
-        f->depth + t->need > TT_AUTOMATON_NEST)
+    if ((t->flags & TT_STATE_LAST) || f->depth + t->need > TT_AUTOMATON_NEST)
         return false;
     *out = *f;
     out->state = to;
-    return true;
+    return count_fast(m, t, out, dead);
 }
 
 /* Stacks behind `b` after those of depth d - 1, at depth d; how many. */
@@ -78,15 +103,39 @@ static uint32_t step_all(tt_walker *w, const tt_automaton *m, uint32_t d, uint8_
     return out.n;
 }
 
-/* Whether all plain text of `chars` characters may follow one of the stacks at depth d. */
-static bool absorbs(const tt_walker *w, const tt_automaton *m, uint32_t d, uint32_t chars)
+/* What a state behind the first byte of a character has to be, for all of its ends to absorb. */
+static uint8_t inside_of(uint8_t lead)
 {
+    return lead < 0xc2    ? 0
+           : lead < 0xe0  ? TT_INSIDE_1
+           : lead == 0xe0 ? TT_INSIDE_E0
+           : lead == 0xed ? TT_INSIDE_ED
+           : lead < 0xf0  ? TT_INSIDE_2
+           : lead == 0xf0 ? TT_INSIDE_F0
+           : lead == 0xf4 ? TT_INSIDE_F4
+                          : TT_INSIDE_3;
+}
+
+static bool is_inside(uint8_t inside, uint8_t lead)
+{
+    uint8_t want = inside_of(lead);
+    return inside != 0 &&
+           (inside == want || (inside == TT_INSIDE_2 && lead >= 0xe0 && lead < 0xf0) ||
+            (inside == TT_INSIDE_3 && lead >= 0xf0));
+}
+
+/* Whether all plain tokens below a node may follow one of the stacks behind it. */
+static bool absorbs(const tt_walker *w, const tt_automaton *m, const tt_lex_node *node)
+{
+    uint32_t d = node->depth;
     for (uint32_t i = w->begin[d]; i < w->begin[d + 1]; i++) {
         const tt_frame *f = &w->tops[i];
-        if (!(m->states[f->state].flags & TT_STATE_ABSORBS))
+        const tt_gstate *s = &m->states[f->state];
+        bool inside = s->inside != 0 && is_inside(s->inside, node->byte);
+        if (!(s->flags & TT_STATE_ABSORBS) && !inside)
             continue;
-        uint32_t room = tt_match_room(m, f);
-        if (room == TT_NO_LIMIT || (chars < 255 && room >= chars))
+        uint32_t room = tt_match_room(m, f), chars = (uint32_t)node->longest + inside;
+        if (room == TT_NO_LIMIT || (node->longest < 255 && room >= chars))
             return true;
     }
     return false;
@@ -103,7 +152,7 @@ static void walk(tt_walker *w, const tt_automaton *m, const tt_lex_trie *x, bool
             i = node->skip;
             continue;
         }
-        if (plain && absorbs(w, m, d, node->longest)) {
+        if (plain && absorbs(w, m, node)) {
             for (uint32_t k = node->rank; k < x->nodes[node->skip].rank; k++)
                 tt_mask_set(mask, x->ids[k]);
             i = node->skip;
@@ -117,36 +166,52 @@ static void walk(tt_walker *w, const tt_automaton *m, const tt_lex_trie *x, bool
 
 /* ---- plain tokens as a whole ---- */
 
-/* Adds the plain tokens that a stack takes without a look; true when no other plain one can follow
- * it. */
-static bool take_plain(const tt_lexicon *x, const tt_automaton *m, const tt_frame *f,
+/* Adds the plain tokens that may follow `f`, at a state that absorbs; true when that is all of the
+ * plain ones, or when no other plain one may follow it. */
+static bool take_plain(const tt_lexicon *x, const tt_automaton *m, const tt_frame *f, bool *all,
                        uint64_t *mask)
 {
     const tt_gstate *s = &m->states[f->state];
-    if (!(s->flags & TT_STATE_ABSORBS))
-        return false;
     uint32_t room = tt_match_room(m, f);
-    bool all = room == TT_NO_LIMIT || room >= x->longest;
-    uint32_t k = all ? 0 : room < TT_LEXICON_LENGTHS ? room : TT_LEXICON_LENGTHS;
-    if (!all && k == 0)
-        return s->n_calls == 0 && !(s->flags & TT_STATE_FINAL);
+    bool only = s->n_calls == 0 && !(s->flags & TT_STATE_FINAL);
+    *all = room == TT_NO_LIMIT || room >= x->longest;
+    uint32_t k = *all ? 0 : least(room, TT_LEXICON_LENGTHS);
+    if (!*all && k == 0)
+        return only;
     for (uint32_t i = 0; i < x->words; i++)
         mask[i] |= x->short_plain[k][i];
-    return all || (k == room && s->n_calls == 0 && !(s->flags & TT_STATE_FINAL));
+    return *all || (k == room && only);
 }
 
+/* Whether the plain tokens are dealt with. Stacks that absorb, or are about to call what does, take
+ * them as a whole. */
 static bool plain_done(const tt_walker *w, const tt_lexicon *x, const tt_automaton *m,
                        uint64_t *mask)
 {
     uint32_t n = w->begin[1] - w->begin[0];
-    bool done = false;
     for (uint32_t i = 0; i < n; i++) {
-        const tt_frame *f = &w->tops[w->begin[0] + i];
-        bool one = take_plain(x, m, f, mask);
-        uint32_t room = one ? tt_match_room(m, f) : 0;
-        done |= one && (n == 1 || room == TT_NO_LIMIT || room >= x->longest);
+        tt_frame f = w->tops[w->begin[0] + i];
+        const tt_gstate *s = &m->states[f.state];
+        bool all = false;
+        if (s->flags & TT_STATE_ABSORBS) {
+            bool done = take_plain(x, m, &f, &all, mask);
+            if (all || (done && n == 1))
+                return true;
+            continue;
+        }
+        for (uint32_t k = s->calls; k < s->calls + s->n_calls; k++) {
+            const tt_gcall *c = &m->calls[k];
+            tt_frame called = {.state = c->entry, .param = c->param, .depth = f.depth + 1};
+            if (c->extra || !(m->states[c->entry].flags & TT_STATE_ABSORBS) ||
+                called.depth + m->states[c->entry].need > TT_AUTOMATON_NEST ||
+                f.depth + m->states[c->ret].need > TT_AUTOMATON_NEST)
+                continue;
+            (void)take_plain(x, m, &called, &all, mask);
+            if (all)
+                return true;
+        }
     }
-    return done;
+    return false;
 }
 
 /* ---- the cache ---- */
@@ -157,11 +222,6 @@ static bool key_add(uint32_t *key, uint32_t *n, uint32_t x)
         return false;
     key[(*n)++] = x;
     return true;
-}
-
-static uint32_t least(uint32_t a, uint32_t b)
-{
-    return a < b ? a : b;
 }
 
 /* What the mask follows from. In texts that are counted only what is near the bounds matters. */

@@ -236,7 +236,7 @@ bool tt_match_complete(const tt_automaton *m, const tt_frames *frames, const tt_
 uint32_t tt_match_room(const tt_automaton *m, const tt_frame *top)
 {
     const tt_gstate *s = &m->states[top->state];
-    if (!(s->flags & TT_STATE_ABSORBS))
+    if (!(s->flags & TT_STATE_ABSORBS) && s->inside == 0)
         return 0;
     if (m->states[s->absorb].guard != TT_GUARD_INC)
         return TT_NO_LIMIT;

@@ -40,7 +40,7 @@ void tt_match_step(const tt_automaton *m, tt_frames *frames, const tt_frame *top
                    tt_tops *out);
 /* Whether the text may end here. */
 bool tt_match_complete(const tt_automaton *m, const tt_frames *frames, const tt_frame *top);
-/* Characters that a state which absorbs has room for. */
+/* Characters that a state which absorbs has room for, that in work included. */
 uint32_t tt_match_room(const tt_automaton *m, const tt_frame *top);
 
 typedef struct tt_gmatcher {

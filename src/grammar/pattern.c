@@ -536,6 +536,16 @@ tt_status tt_pattern_dfa(tt_builder *b, const char *pattern, size_t n, tt_dfa *o
     ":){1,3}(?::" HEX16 "){1,4}|(?:" HEX16 ":){1,2}(?::" HEX16 "){1,5}|" HEX16 ":(?::" HEX16       \
     "){1,6}|:(?:(?::" HEX16 "){1,7}|:)|::(?:[fF]{4}:)?" IPV4 "|(?:" HEX16 ":){6}" IPV4 ")"
 
+/* RFC 3986; addresses in brackets are left out. */
+#define PCT     "%[0-9a-fA-F]{2}"
+#define PCHAR   "(?:[a-zA-Z0-9._~!$&'()*+,;=:@-]|" PCT ")"
+#define USER    "(?:[a-zA-Z0-9._~!$&'()*+,;=:-]|" PCT ")*@"
+#define HOST    "(?:[a-zA-Z0-9._~!$&'()*+,;=-]|" PCT ")*"
+#define SEGMENT "(?:/" PCHAR "*)*"
+#define URI                                                                                        \
+    "[a-zA-Z][a-zA-Z0-9+.-]*:(?://(?:" USER ")?" HOST "(?::[0-9]*)?" SEGMENT "|/(?:" PCHAR         \
+    "+" SEGMENT ")?|" PCHAR "+" SEGMENT ")(?:[?](?:" PCHAR "|[/?])*)?(?:#(?:" PCHAR "|[/?])*)?"
+
 typedef struct format {
     const char *name, *pattern;
 } format;
@@ -553,6 +563,7 @@ static const format formats[] = {
     {"hostname", "^" LABEL "(?:\\." LABEL ")*$"},
     {"ipv4", "^" IPV4 "$"},
     {"ipv6", "^" IPV6 "$"},
+    {"uri", "^" URI "$"},
     {"uuid", "^[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}$"},
 };
 
