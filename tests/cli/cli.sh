@@ -338,7 +338,7 @@ mkfifo "$TMPDIR/prompt"
 "$cli" --model "$model" --prompt - <"$TMPDIR/prompt" >"$TMPDIR/text" 2>"$TMPDIR/err" &
 pid=$!
 exec 4>"$TMPDIR/prompt"
-until grep -q '^SigCgt:.*[4-7c-f]...$' /proc/$pid/status; do sleep 0.01; done
+until grep -q '^SigCgt:.*[4-7c-f]..[2367abef]$' /proc/$pid/status; do sleep 0.01; done
 kill -TERM $pid
 wait $pid
 expect_same "$?" 143
@@ -459,7 +459,7 @@ for case in answer:TERM:143 prompt:TERM:143 prompt:INT:130; do
         echo "Tell me a story." >&3
         wait_for_text "$TMPDIR/text" $pid
     else
-        until grep -q '^SigCgt:.*[4-7c-f]...$' /proc/$pid/status; do sleep 0.01; done
+        until grep -q '^SigCgt:.*[4-7c-f]..[2367abef]$' /proc/$pid/status; do sleep 0.01; done
     fi
     kill -s $signal $pid
     wait $pid
