@@ -670,6 +670,150 @@ static void full_vocabulary(void **state)
     free(c);
 }
 
+/* ---- masks ---- */
+
+static void random_mask(uint64_t *mask, uint32_t vocab)
+{
+    unsigned kind = (unsigned)noise() % 3;
+    memset(mask, 0, (VOCAB / 64 + 1) * sizeof *mask);
+    for (uint32_t id = 0; id < vocab; id++)
+        if (kind == 0 ? noise() % 50 == 0 : kind == 1 ? noise() % 2 == 0 : noise() % 50 != 0)
+            mask[id / 64] |= (uint64_t)1 << id % 64;
+}
+
+static bool allowed(const uint64_t *mask, uint32_t id)
+{
+    return mask[id / 64] >> id % 64 & 1;
+}
+
+/* A mask is -Inf for what it does not allow: with every combination of options, after the same
+ * history, the same ids come from the same stream. */
+static void a_mask_is_minus_infinity(void **state)
+{
+    static float row[VOCAB], cut[VOCAB], before[VOCAB];
+    uint64_t mask[VOCAB / 64 + 1];
+    unsigned compared = 0;
+    noise_state = 4711;
+    for (unsigned round = 0; round < 1500; round++) {
+        uint32_t vocab = round % 3 == 0 ? 2 + (uint32_t)noise() % 8 : 2 + (uint32_t)noise() % 898;
+        tt_sampler_options o;
+        random_options(&o, vocab);
+        tt_sampler *s = make(&o, vocab), *plain = make(&o, vocab);
+        for (unsigned step = 0; step < 8; step++) {
+            uint32_t n = 0, finite = 0, id = 0;
+            random_row(row, vocab);
+            random_mask(mask, vocab);
+            for (uint32_t i = 0; i < vocab; i++) {
+                cut[i] = allowed(mask, i) ? row[i] : -INFINITY;
+                n += allowed(mask, i);
+                finite += cut[i] != -INFINITY;
+            }
+            if (vocab % 64 != 0)
+                mask[vocab / 64] |= ~(uint64_t)0 << vocab % 64; /* no ids: of no account */
+            memcpy(before, row, sizeof row);
+            if (n < 2 || finite == 0) {
+                tt_status want = n == 0 ? TT_ERR_INVALID : n == 1 ? TT_OK : TT_ERR_NUMERIC;
+                assert_int_equal(tt_sampler_sample_masked(s, row, mask, &id, NULL), want);
+                continue;
+            }
+            assert_int_equal(tt_sampler_sample_masked(s, row, mask, &id, NULL), TT_OK);
+            assert_memory_equal(row, before, sizeof row);
+            assert_true(allowed(mask, id) && id < vocab);
+            assert_int_equal(id, sample(plain, cut));
+            bool generated = noise() % 2 == 0;
+            tt_sampler_accept(s, id, generated);
+            tt_sampler_accept(plain, id, generated);
+            compared++;
+        }
+        tt_sampler_close(&s);
+        tt_sampler_close(&plain);
+    }
+    assert_true(compared > 8000);
+}
+
+static void no_mask_allows_everything(void **state)
+{
+    float row[VOCAB];
+    uint64_t all[VOCAB / 64 + 1];
+    tt_sampler_options o;
+    tt_sampler_options_default(&o);
+    o.temperature = 1;
+    o.seed = 3;
+    tt_sampler *plain = make(&o, VOCAB), *none = make(&o, VOCAB), *full = make(&o, VOCAB);
+    memset(all, 0xff, sizeof all);
+    for (unsigned i = 0; i < 100; i++) {
+        uint32_t a = 0, b = 0, want;
+        random_row(row, VOCAB);
+        want = sample(plain, row);
+        assert_int_equal(tt_sampler_sample_masked(none, row, NULL, &a, NULL), TT_OK);
+        assert_int_equal(tt_sampler_sample_masked(full, row, all, &b, NULL), TT_OK);
+        assert_int_equal(a, want);
+        assert_int_equal(b, want);
+    }
+    tt_sampler_close(&plain);
+    tt_sampler_close(&none);
+    tt_sampler_close(&full);
+}
+
+/* One id alone needs no logits and no number of the stream. */
+static void one_allowed_id_is_taken(void **state)
+{
+    float row[VOCAB], broken[VOCAB];
+    uint64_t mask[VOCAB / 64 + 1];
+    tt_sampler_options o;
+    tt_sampler_options_default(&o);
+    o.temperature = 1;
+    o.seed = 11;
+    tt_sampler *s = make(&o, VOCAB), *plain = make(&o, VOCAB);
+    for (uint32_t i = 0; i < VOCAB; i++)
+        broken[i] = NAN;
+    for (uint32_t only = 0; only < VOCAB; only += 29) {
+        uint32_t id = UINT32_MAX;
+        memset(mask, 0, sizeof mask);
+        mask[only / 64] = (uint64_t)1 << only % 64;
+        mask[VOCAB / 64] |= (uint64_t)1 << 63; /* no id */
+        assert_int_equal(tt_sampler_sample_masked(s, broken, mask, &id, NULL), TT_OK);
+        assert_int_equal(id, only);
+        random_row(row, VOCAB);
+        assert_int_equal(sample(s, row), sample(plain, row));
+    }
+    tt_sampler_close(&s);
+    tt_sampler_close(&plain);
+}
+
+static void masks_without_a_choice_are_errors(void **state)
+{
+    float row[VOCAB] = {0};
+    uint64_t mask[VOCAB / 64 + 1] = {0};
+    const uint32_t vocab = VOCAB - 3;
+    for (unsigned kind = 0; kind < 3; kind++) {
+        tt_sampler_options o;
+        tt_sampler_options_default(&o);
+        o.temperature = kind == 0 ? 0 : 1;
+        o.top_k = kind == 2 ? 5 : 0;
+        tt_sampler *s = make(&o, vocab);
+        uint32_t id = 77;
+        tt_error err = {0};
+        memset(mask, 0, sizeof mask);
+        mask[vocab / 64] = ~(uint64_t)0 << vocab % 64;
+        assert_int_equal(tt_sampler_sample_masked(s, row, mask, &id, &err), TT_ERR_INVALID);
+        assert_non_null(strstr(err.message, "no id"));
+        mask[0] = 6;
+        row[2] = NAN;
+        assert_int_equal(tt_sampler_sample_masked(s, row, mask, &id, &err), TT_ERR_NUMERIC);
+        assert_non_null(strstr(err.message, "id 2"));
+        row[2] = INFINITY;
+        assert_int_equal(tt_sampler_sample_masked(s, row, mask, &id, &err), TT_ERR_NUMERIC);
+        row[1] = row[2] = -INFINITY;
+        assert_int_equal(tt_sampler_sample_masked(s, row, mask, &id, &err), TT_ERR_NUMERIC);
+        assert_int_equal(id, 77);
+        row[1] = row[2] = 0;
+        assert_int_equal(tt_sampler_sample_masked(s, row, mask, &id, &err), TT_OK);
+        assert_true(id == 1 || id == 2);
+        tt_sampler_close(&s);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -687,6 +831,10 @@ int main(void)
         cmocka_unit_test(options_are_checked),
         cmocka_unit_test(exponential_is_close),
         cmocka_unit_test(full_vocabulary),
+        cmocka_unit_test(a_mask_is_minus_infinity),
+        cmocka_unit_test(no_mask_allows_everything),
+        cmocka_unit_test(one_allowed_id_is_taken),
+        cmocka_unit_test(masks_without_a_choice_are_errors),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
