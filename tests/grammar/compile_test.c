@@ -325,7 +325,7 @@ static const refusal refusals[] = {
     {"{\"required\":\"a\"}", TT_ERR_UNSUPPORTED, "#/required"},
     {"false", TT_ERR_INVALID, "schema"},
     {"3", TT_ERR_INVALID, "schema"},
-    {"{\"a\"", TT_ERR_FORMAT, "schema"},
+    {"{\"a\"", TT_ERR_FORMAT, "broken JSON"},
     {"{\"type\":\"integer\",\"minimum\":4,\"maximum\":3}", TT_ERR_INVALID, "no document"},
     {"{\"allOf\":[{\"type\":\"string\"},{\"type\":\"null\"}]}", TT_ERR_INVALID, "no document"},
     {"{\"type\":\"object\",\"properties\":{\"a\":{\"$ref\":\"#\"}},\"required\":[\"a\"]}",
