@@ -323,7 +323,8 @@ static uint32_t state_of(subsets *s, bool begin)
     uint32_t k = hash_of(s->found, n) & (s->n_hash - 1);
     for (; s->hash[k] != TT_NO_STATE; k = (k + 1) & (s->n_hash - 1)) {
         uint32_t i = s->hash[k];
-        if (s->begin[i + 1] - s->begin[i] == n &&
+        /* The start is no other state: ^ lets pass there alone. */
+        if (i > 0 && s->begin[i + 1] - s->begin[i] == n &&
             memcmp(s->lists + s->begin[i], s->found, n * sizeof *s->found) == 0)
             return i;
     }

@@ -266,6 +266,12 @@ static tt_status parse_group(parser *x, uint32_t *out)
     return take(x, ")") ? TT_OK : invalid(x, at, "a group without an end");
 }
 
+/* A brace that bounds a repetition, unlike one that is just a character. */
+static bool peek_bounds(const parser *x)
+{
+    return peek(x, "{") && x->p + 1 < x->end && x->p[1] >= '0' && x->p[1] <= '9';
+}
+
 static tt_status parse_atom(parser *x, uint32_t *out)
 {
     tt_charset set = {0};
@@ -290,6 +296,11 @@ static tt_status parse_atom(parser *x, uint32_t *out)
     case '?':
     case ')':
         return invalid(x, at, "a character that stands alone");
+    case '{':
+        if (peek_bounds(x))
+            return invalid(x, at, "a repetition that stands alone");
+        *out = tt_rx_char(&x->rx, take_char(x));
+        return TT_OK;
     case '\\':
         x->p++;
         if (x->p < x->end && tt_pattern_class(x->b, *x->p, &set)) {
@@ -367,7 +378,7 @@ static tt_status parse_item(parser *x, uint32_t *out)
     if (!found)
         return TT_OK;
     (void)take(x, "?"); /* as few as possible: the same texts */
-    if (peek(x, "*") || peek(x, "+") || peek(x, "?"))
+    if (peek(x, "*") || peek(x, "+") || peek(x, "?") || peek_bounds(x))
         return invalid(x, at, "two repetitions of one part");
     *out = tt_rx_node_add(&x->rx,
                           (tt_rx_node){.kind = TT_RX_REPEAT, .a = *out, .min = min, .max = max});
