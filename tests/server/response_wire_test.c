@@ -269,7 +269,7 @@ static void thoughts_as_summaries_and_carried(void **state)
     "event: " type "\ndata: {\"type\":\"" type "\",\"sequence_number\":" n rest "}\n\n"
 #define BEGINNING(echo)                                                                 \
     EVENT("response.created", "0", ",\"response\":" HEAD("in_progress", "null", "null") "]" echo) \
-    EVENT("response.in_progress", "1", ",\"response\":" HEAD("in_progress", "null", "null") "]"
+    EVENT("response.in_progress", "1", ",\"response\":" HEAD("in_progress", "null", "null") "]" \
         echo)
 #define ADDED(n, i, item) EVENT("response.output_item.added", n, ",\"output_index\":" i \
     ",\"item\":" item)
