@@ -71,7 +71,9 @@ static void the_last_event_and_the_end_come_together(void **state)
     tt_server_engine seam = scripted_engine_seam(e);
     tt_model_set *set;
     tt_request_memory memory = {.most = 1 << 20};
+    tt_response_store *responses = tt_response_store_create(4, 1 << 20);
     tt_error err = {.offset = -1};
+    assert_non_null(responses);
     assert_int_equal(tt_model_set_create(&seam, 1, &(tt_model_set_options){0}, &set, &err), TT_OK);
     sem_init(&t.changed, 0, 0);
     assert_int_equal(tt_work_create(set, &memory, on_wake, NULL, &t.work, &err), TT_OK);
@@ -80,7 +82,9 @@ static void the_last_event_and_the_end_come_together(void **state)
         tt_job *job = tt_job_new(rows[i].kind);
         assert_non_null(job);
         job->chunked = true;
-        tt_buf_printf(&job->body, "{\"model\":\"scripted_4-Bit\",\"stream\":true,%s}", rows[i].body);
+        job->responses = responses;
+        tt_buf_printf(&job->body, "{\"model\":\"scripted_4-Bit\",\"stream\":true,%s}",
+                      rows[i].body);
         tt_buf_init(&t.early, 1 << 20);
         tt_buf_init(&t.all, 1 << 20);
         atomic_store(&t.running, false);
@@ -102,6 +106,7 @@ static void the_last_event_and_the_end_come_together(void **state)
         tt_job_free(job);
     }
     tt_work_close(&t.work);
+    tt_response_store_close(&responses);
     tt_model_set_close(&set);
     scripted_engine_close(e);
     sem_destroy(&t.changed);
