@@ -40,7 +40,7 @@ struct tt_work {
     tt_job *running;
     uint32_t waiting;
     uint64_t prefill_done, prefill_total;
-    tt_model_stats stats;
+    tt_engine_stats stats;
 };
 
 /* ---- jobs ---- */
@@ -335,12 +335,13 @@ typedef struct run {
     tt_buf piece; /* events not yet handed over */
     tt_response_writer response;
     tt_status failed; /* of an event that could not be put together */
+    bool ending;      /* what is written now is told with the end, finish() */
     double looked;
 } run;
 
 static void look(run *u, bool now)
 {
-    tt_model_stats stats;
+    tt_engine_stats stats;
     double t = tt_now();
     if (!now && t - u->looked < STATS_SECONDS)
         return;
@@ -354,7 +355,7 @@ static void look(run *u, bool now)
 static void hand_over(void *ctx)
 {
     run *u = ctx;
-    if (!u->job->request.stream)
+    if (!u->job->request.stream || u->ending)
         return;
     if (u->failed == TT_OK)
         u->failed = u->piece.failed;
@@ -397,6 +398,7 @@ static void answer(run *u)
     tt_turn_sink sink = tt_answer_writer_sink(&writer);
     sink.prefill = on_prefill;
     job->st = tt_turn_run(&engine, &job->request.turn, &sink, &job->cancel, &job->usage, &job->err);
+    u->ending = true;
     if (job->st == TT_OK)
         tt_answer_writer_end(&writer, &job->usage);
     tt_answer_writer_free(&writer);
@@ -412,6 +414,7 @@ static void answer_messages(run *u)
     tt_turn_sink sink = tt_messages_writer_sink(&writer);
     sink.prefill = on_messages_prefill;
     job->st = tt_turn_run(&engine, &job->request.turn, &sink, &job->cancel, &job->usage, &job->err);
+    u->ending = true;
     if (job->st == TT_OK)
         tt_messages_writer_end(&writer, &job->usage);
     tt_messages_writer_free(&writer);
@@ -432,6 +435,7 @@ static void answer_response(run *u)
     tt_turn_sink sink = tt_response_writer_sink(writer);
     sink.prefill = on_response_prefill;
     job->st = tt_turn_run(&engine, &job->request.turn, &sink, &job->cancel, &job->usage, &job->err);
+    u->ending = true;
     if (job->st == TT_OK)
         tt_response_writer_end(writer, &job->usage);
     tt_response_writer_free(writer);
@@ -489,7 +493,7 @@ static void compute(tt_work *w, tt_job *job, tt_buf *last)
 }
 
 /* What is left to tell and that it is the last are told together: news that are taken between the
- * two would have the answer of a request that is not yet answered. Under the lock. */
+ * two would have the answer of a request that is not yet answered, nor counted. Under the lock. */
 static void finish(tt_work *w, tt_job *job, tt_buf *last)
 {
     if (job->st == TT_OK && job->out.len == 0) {

@@ -214,8 +214,8 @@ typedef struct tt_install_info {
     uint32_t weight_bits;   /* as in tt_model_info */
     uint32_t model_context; /* the model's own maximum */
     uint32_t vocab_size;
-    int64_t installed_at; /* seconds since 1970 */
-    uint64_t bytes;         /* of all its files, as the manifest lists them */
+    int64_t installed_at;     /* seconds since 1970 */
+    uint64_t bytes;           /* of all its files, as the manifest lists them */
     uint64_t tokenizer_bytes; /* of memory that its opened tokenizer takes, about */
     bool has_receipt;         /* without one every file is hashed at each load */
     uint64_t reserved[6];
@@ -318,11 +318,13 @@ typedef struct tt_prefill_options {
     void *progress_ctx;
     tt_logits_fn logits; /* NULL: logits of the last position only */
     void *logits_ctx;
-    bool (*go_on)(void *ctx); /* may be NULL; asked before every layer. Return false to abort, and
-                                 lose what the chunk in work has computed */
+    bool (*go_on)(void *ctx); /* may be NULL; asked before every layer, every 512 rows of it and
+                                 every few experts. Return false to abort, and lose what the chunk
+                                 in work has computed */
     void *go_on_ctx;
-    const tt_checkpoint *checkpoints; /* to keep in the session's cache; NULL: none are named. The
-                                         end of the prompt and every 4,096th token are kept anyway */
+    const tt_checkpoint *checkpoints; /* to keep in the session's cache; NULL: none are named.
+                                         The end of the prompt and every 4,096th token are kept
+                                         anyway */
     size_t n_checkpoints;             /* TT_MOST_CHECKPOINTS at most */
     uint64_t reserved[2];
 } tt_prefill_options;
@@ -349,9 +351,10 @@ TT_API const float *tt_session_logits(const tt_session *session);
 TT_API size_t tt_session_n_tokens(const tt_session *session);
 TT_API const uint32_t *tt_session_tokens(const tt_session *session);
 
-/* Longest prefix length <= n_tokens that the session can rewind to by itself: any for models without
- * recurrent layers; otherwise n_tokens itself, its checkpoint, or 0. The checkpoint stands at the
- * last multiple of 64 tokens that the timeline has passed; after a restore, first where that led. */
+/* Longest prefix length <= n_tokens that the session can rewind to by itself: any for models
+ * without recurrent layers; otherwise n_tokens itself, its checkpoint, or 0. The checkpoint stands
+ * at the last multiple of 64 tokens that the timeline has passed; after a restore, first where that
+ * led. */
 TT_API size_t tt_session_reusable(const tt_session *session, size_t n_tokens);
 /* Rewinds to exactly n_tokens; TT_ERR_STATE when that position is not reachable. Logits are gone
  * afterwards unless n_tokens is the present length. */
@@ -433,10 +436,10 @@ typedef struct tt_session_reuse {
 TT_API void tt_session_get_reuse(const tt_session *session, tt_session_reuse *reuse);
 
 typedef struct tt_state_cache_stats {
-    uint64_t limit, bytes;         /* of memory */
-    uint64_t blocks, checkpoints;  /* in memory */
-    uint64_t prompts;              /* synced */
-    uint64_t prompt_tokens;        /* of those */
+    uint64_t limit, bytes;                     /* of memory */
+    uint64_t blocks, checkpoints;              /* in memory */
+    uint64_t prompts;                          /* synced */
+    uint64_t prompt_tokens;                    /* of those */
     uint64_t served[TT_TIERS][TT_CHECKPOINTS]; /* tokens that were not computed again */
     uint64_t refused[TT_REFUSALS];
     uint64_t evicted; /* checkpoints */

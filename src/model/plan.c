@@ -17,7 +17,7 @@
 #define DEFAULT_CONTEXT 32768u
 #define CHUNK_MAX       8192u
 #define AGENT_TOKENS    8192u /* of tools and system text */
-#define READER_THREADS  16u /* the most that a pool starts by itself */
+#define READER_THREADS  16u   /* the most that a pool starts by itself */
 #define MIB(x)          ((double)(x) / (double)TT_MIB)
 
 /* What a plan is made for. */
@@ -198,8 +198,8 @@ static void add_up(tt_plan *p, const plan_for *f, uint32_t chunk, uint32_t slots
     p->scratch = tt_scratch_cost(f->arch, chunk) + tt_moe_cost(f->arch, chunk) +
                  tt_backend_cost(p->threads, &limits);
     p->fixed = f->fixed + kernel_cost(p);
-    p->total = p->weights + p->expert_slots + p->kv + p->state + p->prompt_cache + p->scratch +
-               p->fixed;
+    p->total =
+        p->weights + p->expert_slots + p->kv + p->state + p->prompt_cache + p->scratch + p->fixed;
 }
 
 /* The most slots a layer that fit `limit`, never under top-k; the caller checks the sum. */
@@ -258,8 +258,8 @@ static uint64_t cache_share(tt_plan *p, const plan_for *f, uint64_t limit)
     const tt_model_options *o = f->options;
     if (o->prompt_cache != TT_PROMPT_CACHE_AUTO)
         return o->prompt_cache;
-    uint64_t least = 2 * tt_recurrent_bytes(f->arch) +
-                     AGENT_TOKENS * tt_kv_token_bytes(f->arch, o->kv_bits);
+    uint64_t least =
+        2 * tt_recurrent_bytes(f->arch) + AGENT_TOKENS * tt_kv_token_bytes(f->arch, o->kv_bits);
     uint64_t share = limit / 10 > least ? limit / 10 : least;
     add_up(p, f, o->prefill_chunk > 0 ? o->prefill_chunk : TT_BLOCK, f->fewest);
     uint64_t half = limit > p->total ? (limit - p->total) / 2 : 0;

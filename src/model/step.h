@@ -129,7 +129,8 @@ typedef struct tt_step {
     /* Ascending, inside the step or at its end. Spans end there too, so that no step has to. */
     const tt_state_mark *marks;
     uint32_t n_marks;
-    /* Asked before each layer, may be NULL; false ends the step with TT_ERR_ABORTED. */
+    /* Asked before each layer, between its spans and between its experts, so that a long prompt
+     * stops within a second; may be NULL. False ends the step with TT_ERR_ABORTED. */
     bool (*go_on)(void *ctx, uint32_t layer);
     void *go_on_ctx;
     tt_status status; /* first failure */
@@ -145,11 +146,12 @@ typedef struct tt_span {
     uint32_t row0;
 } tt_span;
 
-/* for (tt_span_first(&p, s); p.step.T > 0; tt_span_next(&p, s)) */
+/* for (tt_span_first(&p, s); p.step.T > 0; tt_span_next(&p, s, layer)); none when a step failed. */
 void tt_span_first(tt_span *p, const tt_step *s);
-void tt_span_next(tt_span *p, const tt_step *s);
+void tt_span_next(tt_span *p, tt_step *s, uint32_t layer);
 
-/* After a span has gone through linear layer `i`: copies its state to the marks at the span's end. */
+/* After a span has gone through linear layer `i`: copies its state to the marks at the span's end.
+ */
 void tt_step_mark(const tt_step *s, uint32_t i);
 
 /* False when the step has failed or somebody wants it to end. */

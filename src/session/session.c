@@ -192,20 +192,23 @@ typedef struct layer_progress {
     tt_model *model;
     const tt_prefill_options *o;
     size_t done, total;
-    uint32_t T, n_layers;
+    uint32_t T, n_layers, begun; /* begun: layers */
 } layer_progress;
 
 static bool tell_layer(void *ctx, uint32_t layer)
 {
-    const layer_progress *p = ctx;
+    layer_progress *p = ctx;
     const tt_prefill_options *o = p->o;
     uint64_t part = (uint64_t)p->T * layer / p->n_layers;
+    if (o != NULL && o->go_on != NULL && !o->go_on(o->go_on_ctx))
+        return false;
+    if (layer < p->begun) /* asked within a layer, which may hold experts */
+        return true;
+    p->begun = layer + 1;
     /* A long chunk takes minutes: memory is looked after in between as well. */
     tt_model_tick(p->model);
     if (o == NULL)
         return true;
-    if (o->go_on != NULL && !o->go_on(o->go_on_ctx))
-        return false;
     if (o->progress == NULL || layer == 0 || p->T <= TT_BLOCK)
         return true;
     return o->progress(o->progress_ctx, p->done + part, p->total);
@@ -240,7 +243,7 @@ static void choose_marks(const tt_session *s, uint32_t end, bool last, const tt_
 {
     for (size_t i = 0; o != NULL && i < o->n_checkpoints; i++) {
         uint32_t at = tt_block_floor(o->checkpoints[i].at);
-        if (o->checkpoints[i].at <= end && at > s->n)
+        if (at > s->n && at <= end)
             add_mark(m, at, o->checkpoints[i].kind);
     }
     if (last && tt_block_floor(end) > s->n)
@@ -270,7 +273,8 @@ static void begin_marks(tt_session *s, uint32_t end, bool last, const tt_prefill
         choose_marks(s, end, last, o, m);
         take_blocks(s, m);
     }
-    /* Where a chunk does not end at a multiple of 64 the state there is to be had on the way only. */
+    /* Where a chunk does not end at a multiple of 64 the state there is to be had on the way
+     * only. */
     if (at <= s->n || at == end || s->recurrent.bytes == 0 ||
         (m->n > 0 && m->at[m->n - 1].at == at))
         return;
@@ -468,8 +472,8 @@ static tt_status begin_at(tt_session *s, const uint32_t *ids, size_t n, tt_state
 
 static void note_reuse(tt_session *s, const tt_state_found *f, size_t reused, size_t n)
 {
-    s->reuse = (tt_session_reuse){
-        .tokens = reused, .tier = f->tier, .kind = f->kind, .cold = f->cold};
+    s->reuse =
+        (tt_session_reuse){.tokens = reused, .tier = f->tier, .kind = f->kind, .cold = f->cold};
     if (s->cache == NULL)
         return;
     s->reuse.refused = tt_state_cache_last_refusal(s->cache);

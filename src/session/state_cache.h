@@ -26,7 +26,7 @@ static inline uint32_t tt_blocks(uint32_t n)
 /* The last multiple of 64 up to n. */
 static inline uint32_t tt_block_floor(size_t n)
 {
-    return (uint32_t)(n / TT_BLOCK * TT_BLOCK);
+    return n < UINT32_MAX ? (uint32_t)n / TT_BLOCK * TT_BLOCK : UINT32_MAX;
 }
 
 /* A timeline as far as its rows are there: what is left, and what is filled. */
