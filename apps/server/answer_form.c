@@ -57,7 +57,10 @@ bool tt_form_take_format(tt_fields *f, const char *name, const json_t *v, const 
         return tt_refuse_value(f->why, at, "%s must be an object", at);
     const json_t *schema = tt_fields_get(holder, "schema");
     f->form.format = name;
-    return schema == NULL || tt_form_take_schema(f, name, at, schema);
+    /* Chat Completions may leave it out: any object will do. */
+    if (schema == NULL && inner != NULL)
+        return true;
+    return tt_form_take_schema(f, name, at, schema);
 }
 
 /* ---- choices ---- */
