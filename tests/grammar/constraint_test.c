@@ -319,6 +319,43 @@ static void a_document_may_stand_in_for_calls(void **state)
     assert_int_equal(tt_grammar_from_tools(tools, &choice, &g, &err), TT_ERR_INVALID);
 }
 
+/* 512 tools whose text may be absent are not too many, and what one of them built before it turned
+ * out to be too large is not missed by the others. */
+static void tools_share_what_they_can(void **state)
+{
+    static const char call[] = "<tool_call>\n<function=f510>\n<parameter=a>\nx\n</parameter>\n"
+                               "</function>\n</tool_call>";
+    static const char maybe[] = "{\"type\":[\"string\",\"null\",\"integer\"]}";
+    tt_grammar *g = NULL;
+    tt_error err = {0};
+    tt_buf tools;
+    tt_buf_init(&tools, 1 << 20);
+    tt_buf_printf(&tools,
+                  "[{\"name\":\"large\",\"parameters\":{\"type\":\"object\",\"properties\":{"
+                  "\"a\":%s,\"b\":{\"enum\":[",
+                  maybe);
+    for (uint64_t i = 0, dice = 1; i < 1300; i++) {
+        tt_buf_puts(&tools, i > 0 ? ",\"" : "\"");
+        for (unsigned k = 0; k < 90; k++)
+            tt_buf_putc(&tools, (char)('a' + chance(&dice, 26)));
+        tt_buf_puts(&tools, "\"");
+    }
+    tt_buf_puts(&tools, "]}}}}");
+    for (unsigned i = 0; i < 511; i++)
+        tt_buf_printf(&tools,
+                      ",{\"name\":\"f%u\",\"parameters\":{\"type\":\"object\",\"properties\":{"
+                      "\"a\":%s},\"required\":[\"a\"]}}",
+                      i, maybe);
+    tt_buf_puts(&tools, "]");
+    assert_int_equal(tt_buf_status(&tools, &err), TT_OK);
+    if (tt_grammar_from_tools(tools.data, NULL, &g, &err) != TT_OK)
+        fail_msg("%s", err.message);
+    assert_non_null(strstr(tt_grammar_relaxed(g), "\"name\":\"large\",\"pointer\":\"#\""));
+    assert_true(takes(g, TT_START_ANSWER, call));
+    tt_grammar_close(&g);
+    tt_buf_free(&tools);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -328,6 +365,7 @@ int main(void)
         cmocka_unit_test(ids_beyond_the_vocabulary_are_refused),
         cmocka_unit_test(calls_are_forced),
         cmocka_unit_test(a_document_may_stand_in_for_calls),
+        cmocka_unit_test(tools_share_what_they_can),
     };
     return cmocka_run_group_tests(tests, open_all, close_all);
 }
