@@ -98,10 +98,12 @@ static void write_limits(const tt_server_options *o, const tt_plan *p, tt_buf *b
                   (unsigned long long)(TT_OUTBOX / TT_MIB), TT_HEARTBEAT_SECONDS);
     tt_buf_printf(b,
                   "  JSON depth %u; messages %u; tools %u, schemas %llu KiB each and %llu MiB "
-                  "together; stop strings %u of %u bytes; tool call %llu KiB; stored responses %u, "
+                  "together; compiled grammars %llu MiB; stop strings %u of %u bytes; tool call "
+                  "%llu KiB; stored responses %u, "
                   "%llu MiB\n",
                   TT_REQUEST_DEPTH, TT_MESSAGES, TT_TOOLS, (unsigned long long)(TT_SCHEMA / TT_KIB),
-                  (unsigned long long)(TT_SCHEMAS / TT_MIB), TT_STOP_STRINGS, TT_STOP_BYTES,
+                  (unsigned long long)(TT_SCHEMAS / TT_MIB),
+                  (unsigned long long)(TT_GRAMMARS / TT_MIB), TT_STOP_STRINGS, TT_STOP_BYTES,
                   (unsigned long long)(TT_TOOL_CALL / TT_KIB), TT_STORED_RESPONSES,
                   (unsigned long long)(TT_STORED_BYTES / TT_MIB));
 }
