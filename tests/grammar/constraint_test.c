@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 #include <jansson.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -258,6 +259,103 @@ static void calls_are_forced(void **state)
     assert_int_equal(tt_grammar_from_tools(tools, &none, &g, &err), TT_ERR_NOT_FOUND);
 }
 
+/* Whether the whole text is an answer. */
+static bool takes(const tt_grammar *g, tt_constraint_start start, const char *text)
+{
+    tt_constraint *c = begin(g, start);
+    tt_error err = {0};
+    uint32_t *ids = NULL;
+    size_t n = 0;
+    bool ok = true;
+    assert_int_equal(tt_tokenizer_encode(tok, text, strlen(text), true, &ids, &n, &err), TT_OK);
+    for (size_t i = 0; ok && i < n; i++)
+        ok = tt_constraint_accept(c, ids[i], &err) == TT_OK;
+    ok = ok && tt_constraint_where(c) != TT_PLACE_OPEN;
+    tt_free(ids);
+    tt_constraint_close(&c);
+    return ok;
+}
+
+static void a_document_may_stand_in_for_calls(void **state)
+{
+    static const char tools[] = "[{\"type\":\"function\",\"function\":{\"name\":\"look\"}}]";
+    static const char call[] = "<tool_call>\n<function=look>\n</function>\n</tool_call>";
+    tt_tool_choice choice = {.mode = TT_TOOLS_REQUIRED, .document = schemas[0]};
+    tt_grammar *g = NULL;
+    tt_error err = {0};
+    assert_int_equal(tt_grammar_from_tools(tools, &choice, &g, &err), TT_OK);
+    for (int start = TT_START_ANSWER; start <= TT_START_MAY_THINK; start++) {
+        const char *before = start == TT_START_THOUGHT ? "hm</think>\n\n" : "";
+        static const struct {
+            const char *text;
+            bool may;
+        } rows[] = {{"{\"age\":7}", true},
+                    {"{ \"age\": 120 }", true},
+                    {"{\"age\":6}", false},
+                    {"{\"age\":7", false},
+                    {"{}", false},
+                    {"look", false},
+                    {"{\"age\":7}\nx", false},
+                    {"", false}};
+        for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+            char text[256];
+            snprintf(text, sizeof text, "%s%s", before, rows[i].text);
+            if (takes(g, (tt_constraint_start)start, text) != rows[i].may)
+                fail_msg("from %d: %s", start, text);
+        }
+        char text[256];
+        snprintf(text, sizeof text, "%s%s", before, call);
+        assert_true(takes(g, (tt_constraint_start)start, text));
+        strcat(text, "{\"age\":7}");
+        assert_false(takes(g, (tt_constraint_start)start, text));
+    }
+    tt_grammar_close(&g);
+    choice.document = "{\"not\":{}}";
+    assert_int_equal(tt_grammar_from_tools(tools, &choice, &g, &err), TT_ERR_UNSUPPORTED);
+    assert_non_null(strstr(err.message, "#/not"));
+    choice.document = "7";
+    assert_int_equal(tt_grammar_from_tools(tools, &choice, &g, &err), TT_ERR_INVALID);
+    choice = (tt_tool_choice){.mode = TT_TOOLS_AUTO, .document = "{}"};
+    assert_int_equal(tt_grammar_from_tools(tools, &choice, &g, &err), TT_ERR_INVALID);
+}
+
+/* 512 tools whose text may be absent are not too many, and what one of them built before it turned
+ * out to be too large is not missed by the others. */
+static void tools_share_what_they_can(void **state)
+{
+    static const char call[] = "<tool_call>\n<function=f510>\n<parameter=a>\nx\n</parameter>\n"
+                               "</function>\n</tool_call>";
+    static const char maybe[] = "{\"type\":[\"string\",\"null\",\"integer\"]}";
+    tt_grammar *g = NULL;
+    tt_error err = {0};
+    tt_buf tools;
+    tt_buf_init(&tools, 1 << 20);
+    tt_buf_printf(&tools,
+                  "[{\"name\":\"large\",\"parameters\":{\"type\":\"object\",\"properties\":{"
+                  "\"a\":%s,\"b\":{\"enum\":[",
+                  maybe);
+    for (uint64_t i = 0, dice = 1; i < 1300; i++) {
+        tt_buf_puts(&tools, i > 0 ? ",\"" : "\"");
+        for (unsigned k = 0; k < 90; k++)
+            tt_buf_putc(&tools, (char)('a' + chance(&dice, 26)));
+        tt_buf_puts(&tools, "\"");
+    }
+    tt_buf_puts(&tools, "]}}}}");
+    for (unsigned i = 0; i < 511; i++)
+        tt_buf_printf(&tools,
+                      ",{\"name\":\"f%u\",\"parameters\":{\"type\":\"object\",\"properties\":{"
+                      "\"a\":%s},\"required\":[\"a\"]}}",
+                      i, maybe);
+    tt_buf_puts(&tools, "]");
+    assert_int_equal(tt_buf_status(&tools, &err), TT_OK);
+    if (tt_grammar_from_tools(tools.data, NULL, &g, &err) != TT_OK)
+        fail_msg("%s", err.message);
+    assert_non_null(strstr(tt_grammar_relaxed(g), "\"name\":\"large\",\"pointer\":\"#\""));
+    assert_true(takes(g, TT_START_ANSWER, call));
+    tt_grammar_close(&g);
+    tt_buf_free(&tools);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -266,6 +364,8 @@ int main(void)
         cmocka_unit_test(thoughts_come_where_they_may),
         cmocka_unit_test(ids_beyond_the_vocabulary_are_refused),
         cmocka_unit_test(calls_are_forced),
+        cmocka_unit_test(a_document_may_stand_in_for_calls),
+        cmocka_unit_test(tools_share_what_they_can),
     };
     return cmocka_run_group_tests(tests, open_all, close_all);
 }
