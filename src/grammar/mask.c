@@ -175,6 +175,7 @@ static uint32_t walk_lean(tt_walker *w, const tt_automaton *m, const tt_lex_trie
     *stuck = true;
     for (; i < x->n && x->nodes[i].depth > root; w->steps++) {
         const tt_lex_node *node = &x->nodes[i], *next = node + 1;
+        __builtin_prefetch(&x->nodes[node->skip]); /* what comes next lies far off */
         const tt_spot *from = &w->spots[node->depth - 1];
         const tt_gstate *s = &m->states[(uint32_t)from->at];
         uint32_t to = target_of(m, s, node->byte), number = (uint32_t)(from->at >> 32);
