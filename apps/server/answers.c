@@ -159,8 +159,12 @@ void tt_answer_log(tt_server *s, const tt_conn *c, const tt_job *job, const tt_j
                    int status, const char *code)
 {
     double now = tt_now();
-    tt_log_request r = {
-        .status = status, .code = code, .adjusted = "", .ignored = "", .repaired = ""};
+    tt_log_request r = {.status = status,
+                        .code = code,
+                        .adjusted = "",
+                        .ignored = "",
+                        .repaired = "",
+                        .relaxed = ""};
     if (c != NULL) {
         r.id = c->request_id;
         r.method = method_word(c->have_head ? tt_http1_method(&c->http) : NULL);
@@ -179,6 +183,7 @@ void tt_answer_log(tt_server *s, const tt_conn *c, const tt_job *job, const tt_j
         r.adjusted = words_of(&job->adjusted);
         r.ignored = words_of(&job->ignored);
         r.repaired = words_of(&job->repaired);
+        r.relaxed = words_of(&job->relaxed);
     }
     if (job != NULL && news != NULL && news->finished) {
         r.computed = true;

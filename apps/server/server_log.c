@@ -122,6 +122,7 @@ void tt_log_answer(const tt_server_log *log, const tt_log_request *r)
     word(log, &b, "adjusted", r->adjusted);
     word(log, &b, "ignored", r->ignored);
     word(log, &b, "repaired", r->repaired);
+    word(log, &b, "relaxed", r->relaxed);
     word(log, &b, "detail", r->detail);
     end(log, &b);
 }

@@ -613,14 +613,16 @@ typedef struct tt_tool_choice {
     bool one_call;            /* at most one call */
     const char *const *names; /* the tools that may be called; NULL: all of them */
     size_t n_names;
-    uint64_t reserved[3];
+    const char *document; /* with TT_TOOLS_REQUIRED: a JSON Schema; the answer may be a document of
+                             it instead of calls. NULL: it may not */
+    uint64_t reserved[2];
 } tt_tool_choice;
 
 /* Calls of `tools_json` (an array in OpenAI's shape) in the syntax of the Qwen 3.5 template, which
  * tt_chat_parse reads. Schemas of tools with "strict": true are honoured or refused as above; in
  * any other tool a keyword that cannot be honoured relaxes its place to any value of its type,
- * which tt_grammar_relaxed lists. A name that is none of the tools is TT_ERR_NOT_FOUND. `choice`
- * may be NULL. */
+ * which tt_grammar_relaxed lists. A name that is none of the tools is TT_ERR_NOT_FOUND. The schema
+ * of `document` is honoured or refused as tt_grammar_from_schema does. `choice` may be NULL. */
 TT_API TT_MUST_CHECK tt_status tt_grammar_from_tools(const char *tools_json,
                                                      const tt_tool_choice *choice,
                                                      tt_grammar **grammar, tt_error *err);
