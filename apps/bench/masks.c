@@ -14,6 +14,13 @@
 #define PLAIN_TOKENS 48u  /* that a document has before its closing tokens are favoured */
 #define CLOSING      9.0f /* how much, in logits */
 #define TAG          "\n</parameter>\n"
+#define MOST_DEAR    5u /* grammars that are named for their cost */
+
+/* What the masks of a grammar cost, in seconds. */
+typedef struct cost {
+    double mean, most;
+    char name[64];
+} cost;
 
 typedef struct masks_run {
     bench_options o;
@@ -31,6 +38,8 @@ typedef struct masks_run {
     FILE *out;
     double *costs; /* of each mask, in seconds of the processor */
     size_t n_costs, cap_costs;
+    cost dear[MOST_DEAR + 1]; /* by their means, highest first */
+    size_t n_dear;
     double lexicon_seconds, compile_seconds, slowest_compile;
     size_t most_bytes, cases_done, refused, tokens, done, cut;
     char slowest[64];
@@ -95,6 +104,24 @@ static tt_status note_cost(masks_run *r, double seconds, tt_error *err)
     }
     r->costs[r->n_costs++] = seconds;
     return TT_OK;
+}
+
+/* Takes a grammar, whose masks are those from `begin` on, into the list of the dearest. */
+static void note_dear(masks_run *r, const char *name, size_t begin)
+{
+    cost c = {0};
+    if (begin == r->n_costs)
+        return;
+    snprintf(c.name, sizeof c.name, "%s", name);
+    for (size_t i = begin; i < r->n_costs; i++) {
+        c.mean += r->costs[i];
+        c.most = r->costs[i] > c.most ? r->costs[i] : c.most;
+    }
+    c.mean /= (double)(r->n_costs - begin);
+    size_t at = r->n_dear < MOST_DEAR ? r->n_dear++ : MOST_DEAR;
+    for (; at > 0 && r->dear[at - 1].mean < c.mean; at--)
+        r->dear[at] = r->dear[at - 1];
+    r->dear[at] = c;
 }
 
 static tt_status step(masks_run *r, tt_constraint *c, const float *logits, tt_buf *text,
@@ -212,6 +239,7 @@ static tt_status run_case(masks_run *r, size_t at, tt_error *err)
     tt_grammar *g = NULL;
     char *tools = NULL;
     tt_grammar_info info;
+    size_t costs = r->n_costs;
     double begun = spent();
     tt_status st = make_grammar(entry, &g, &tools, err);
     double seconds = spent() - begun;
@@ -231,6 +259,7 @@ static tt_status run_case(masks_run *r, size_t at, tt_error *err)
         }
         st = walk_case(r, at, g, tools, err);
         r->cases_done++;
+        note_dear(r, name_of(entry), costs);
     }
     free(tools);
     tt_grammar_close(&g);
@@ -341,6 +370,9 @@ static void report(masks_run *r)
            r->most_tokens, r->tokens);
     printf("masks        mean %.4f ms, p50 %.4f, p90 %.4f, p99 %.4f, most %.4f\n", 1e3 * mean,
            1e3 * share(r, 0.5), 1e3 * share(r, 0.9), 1e3 * share(r, 0.99), 1e3 * share(r, 1));
+    for (size_t i = 0; i < r->n_dear; i++)
+        printf("  %-36s mean %.4f ms, most %.4f\n", r->dear[i].name, 1e3 * r->dear[i].mean,
+               1e3 * r->dear[i].most);
 }
 
 static json_t *result(const masks_run *r)

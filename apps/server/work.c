@@ -339,6 +339,7 @@ typedef struct run {
     tt_buf piece; /* events not yet handed over */
     tt_response_writer response;
     tt_status failed; /* of an event that could not be put together */
+    bool ending;      /* what is written now is told with the end, finish() */
     double looked;
 } run;
 
@@ -358,7 +359,7 @@ static void look(run *u, bool now)
 static void hand_over(void *ctx)
 {
     run *u = ctx;
-    if (!u->job->request.stream)
+    if (!u->job->request.stream || u->ending)
         return;
     if (u->failed == TT_OK)
         u->failed = u->piece.failed;
@@ -401,6 +402,7 @@ static void answer(run *u)
     tt_turn_sink sink = tt_answer_writer_sink(&writer);
     sink.prefill = on_prefill;
     job->st = tt_turn_run(&engine, &job->request.turn, &sink, &job->cancel, &job->usage, &job->err);
+    u->ending = true;
     if (job->st == TT_OK)
         tt_answer_writer_end(&writer, &job->usage);
     tt_answer_writer_free(&writer);
@@ -416,6 +418,7 @@ static void answer_messages(run *u)
     tt_turn_sink sink = tt_messages_writer_sink(&writer);
     sink.prefill = on_messages_prefill;
     job->st = tt_turn_run(&engine, &job->request.turn, &sink, &job->cancel, &job->usage, &job->err);
+    u->ending = true;
     if (job->st == TT_OK)
         tt_messages_writer_end(&writer, &job->usage);
     tt_messages_writer_free(&writer);
@@ -436,6 +439,7 @@ static void answer_response(run *u)
     tt_turn_sink sink = tt_response_writer_sink(writer);
     sink.prefill = on_response_prefill;
     job->st = tt_turn_run(&engine, &job->request.turn, &sink, &job->cancel, &job->usage, &job->err);
+    u->ending = true;
     if (job->st == TT_OK)
         tt_response_writer_end(writer, &job->usage);
     tt_response_writer_free(writer);
@@ -493,7 +497,7 @@ static void compute(tt_work *w, tt_job *job, tt_buf *last)
 }
 
 /* What is left to tell and that it is the last are told together: news that are taken between the
- * two would have the answer of a request that is not yet answered. Under the lock. */
+ * two would have the answer of a request that is not yet answered, nor counted. Under the lock. */
 static void finish(tt_work *w, tt_job *job, tt_buf *last)
 {
     if (job->st == TT_OK && job->out.len == 0) {

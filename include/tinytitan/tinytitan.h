@@ -283,8 +283,9 @@ typedef struct tt_prefill_options {
     void *progress_ctx;
     tt_logits_fn logits; /* NULL: logits of the last position only */
     void *logits_ctx;
-    bool (*go_on)(void *ctx); /* may be NULL; asked before every layer. Return false to abort, and
-                                 lose what the chunk in work has computed */
+    bool (*go_on)(void *ctx); /* may be NULL; asked before every layer, every 512 rows of it and
+                                 every few experts. Return false to abort, and lose what the chunk
+                                 in work has computed */
     void *go_on_ctx;
     uint64_t reserved[2];
 } tt_prefill_options;

@@ -45,23 +45,35 @@ typedef enum tt_guard {
 } tt_guard;
 
 enum {
-    TT_STATE_FINAL = 1,   /* the rule may end here */
-    TT_STATE_LAST = 2,    /* and nothing can follow in it */
-    TT_STATE_SIMPLE = 4,  /* no byte has two edges */
-    TT_STATE_ABSORBS = 8, /* every plain character leads to `absorb` and from there to itself */
+    TT_STATE_FINAL = 1,    /* the rule may end here */
+    TT_STATE_LAST = 2,     /* and nothing can follow in it */
+    TT_STATE_SIMPLE = 4,   /* no byte has two edges */
+    TT_STATE_LEAN = 8,     /* one stack stays one, but for the end of its rule: no call, at most a
+                              count, and something can follow */
+    TT_STATE_COUNTED = 16, /* what `room` and `loops` speak of is counted */
+    TT_STATE_EXACT = 32,   /* of plain characters, as many as `room` and the count say may come
+                              and not one more */
+    TT_STATE_INSIDE = 64   /* in the middle of a character */
 };
 
-/* States inside a character from which every way to its end leads to `absorb`, which absorbs: how
- * many bytes are missing, and behind which first byte, if that one bounds the second. */
+/* Classes of characters. Plain ones (TT_CHARS_PLAIN) are those of most texts, see lexicon.h. */
 enum {
-    TT_INSIDE_1 = 1,
-    TT_INSIDE_2 = 2,
-    TT_INSIDE_3 = 3,
-    TT_INSIDE_E0 = 4,
-    TT_INSIDE_ED = 5,
-    TT_INSIDE_F0 = 6,
-    TT_INSIDE_F4 = 7
+    TT_CHARS_LOWER = 1,
+    TT_CHARS_UPPER = 2,
+    TT_CHARS_DIGIT = 4,
+    TT_CHARS_SPACE = 8,
+    TT_CHARS_MARK = 16, /* what else is plain and one byte */
+    TT_CHARS_LONG = 32, /* of several bytes */
+    TT_CHARS_PLAIN = 63,
+    TT_CHARS_OTHER = 64, /* not plain */
+    TT_CHARS_INSIDE = 128
 };
+/* That of the character which begins with this byte. */
+uint8_t tt_char_class(uint8_t byte);
+/* Whether a whole valid character of n bytes is plain. */
+bool tt_char_plain(const uint8_t *p, uint32_t n);
+
+#define TT_ROOM_ANY 255u
 
 typedef struct tt_gset {
     uint64_t bits[4]; /* of 256 bytes */
@@ -92,11 +104,15 @@ typedef struct tt_gcall {
 typedef struct tt_gstate {
     uint32_t edges, calls; /* where they begin */
     uint32_t row;          /* of 256 targets, or TT_NO_STATE */
-    uint32_t absorb;
-    uint32_t arg; /* of the guard */
+    uint32_t arg;          /* of the guard */
     uint16_t n_edges, n_calls;
     uint16_t need; /* frames above its own that the way to the end takes at least */
-    uint8_t guard, flags, inside;
+    uint8_t guard, flags;
+    /* Of plain characters, in classes. Inside a character of those behind it, and of
+     * TT_CHARS_INSIDE. */
+    uint8_t set;   /* any of these may come, */
+    uint8_t room;  /* and 1 + so many of them, or TT_ROOM_ANY; 0: unknown */
+    uint8_t loops; /* these lead back here, so that there is no end to them */
 } tt_gstate;
 
 typedef struct tt_gcount {
@@ -229,6 +245,13 @@ tt_builder_mark tt_builder_marked(const tt_builder *b);
 /* Forgets what came after the mark, and a failure. States from before it must not have got edges
  * since. */
 void tt_builder_rewind(tt_builder *b, const tt_builder_mark *mark);
+
+/* ---- automaton_rooms.c ---- */
+
+/* Fills in what states take of plain text, and the flags that go with that. False: no memory. */
+bool tt_automaton_rooms(tt_automaton *m);
+
+/* ---- automaton_finish.c ---- */
 
 /* Checks and packs everything. TT_ERR_INVALID when no document ends, TT_ERR_LIMIT when the way to
  * the end is too deep. */

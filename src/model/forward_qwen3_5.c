@@ -103,7 +103,7 @@ static void moe(tt_step *s, const tt_layer_weights *w, uint32_t l)
     tt_span p;
 
     tt_moe_ask(s, l); /* the disk starts */
-    for (tt_span_first(&p, s); p.step.T > 0; tt_span_next(&p, s))
+    for (tt_span_first(&p, s); p.step.T > 0; tt_span_next(&p, s, l))
         mlp(&p.step, &w->mlp);      /* work meanwhile */
     tt_moe_run(s, b->acc, b->x, l); /* ascending expert id */
     OP(moe_add, b->h, b->acc, b->y, b->sg, s->arch->hidden_size, s->T);
@@ -136,7 +136,7 @@ static void layer(tt_step *s, const tt_layer_weights *w, uint32_t l)
 {
     tt_span p;
 
-    for (tt_span_first(&p, s); p.step.T > 0; tt_span_next(&p, s))
+    for (tt_span_first(&p, s); p.step.T > 0; tt_span_next(&p, s, l))
         mix(&p.step, w, l);
     if (tt_arch_is_moe(s->arch))
         moe(s, w, l);

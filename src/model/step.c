@@ -59,6 +59,10 @@ void tt_scratch_free(tt_scratch *s)
 
 static void set_span(tt_span *p, const tt_step *s, uint32_t row0)
 {
+    if (s->status != TT_OK) { /* nothing of a step that failed is worth computing */
+        p->step.T = 0;
+        return;
+    }
     const tt_arch *a = s->arch;
     uint32_t room = TT_SPAN_ROWS - (s->pos0 + row0) % TT_SPAN_ROWS, left = s->T - row0;
     p->row0 = row0;
@@ -78,15 +82,18 @@ void tt_span_first(tt_span *p, const tt_step *s)
     set_span(p, s, 0);
 }
 
-void tt_span_next(tt_span *p, const tt_step *s)
+void tt_span_next(tt_span *p, tt_step *s, uint32_t layer)
 {
-    set_span(p, s, p->row0 + p->step.T);
+    uint32_t row0 = p->row0 + p->step.T;
+    if (row0 < s->T)
+        (void)tt_step_goes_on(s, layer);
+    set_span(p, s, row0);
 }
 
 bool tt_step_goes_on(tt_step *s, uint32_t layer)
 {
     if (s->status == TT_OK && s->go_on != NULL && !s->go_on(s->go_on_ctx, layer))
-        s->status = tt_fail(s->err, TT_ERR_ABORTED, "stopped at position %u before layer %u",
+        s->status = tt_fail(s->err, TT_ERR_ABORTED, "stopped at position %u in layer %u",
                             s->pos0, layer);
     return s->status == TT_OK;
 }

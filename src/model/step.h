@@ -120,7 +120,8 @@ typedef struct tt_step {
     uint32_t pos0, T;
     bool prefill;          /* chunked delta rule; false: row after row */
     const tt_trace *trace; /* may be NULL */
-    /* Asked before each layer, may be NULL; false ends the step with TT_ERR_ABORTED. */
+    /* Asked before each layer, between its spans and between its experts, so that a long prompt
+     * stops within a second; may be NULL. False ends the step with TT_ERR_ABORTED. */
     bool (*go_on)(void *ctx, uint32_t layer);
     void *go_on_ctx;
     tt_status status; /* first failure */
@@ -135,9 +136,9 @@ typedef struct tt_span {
     uint32_t row0;
 } tt_span;
 
-/* for (tt_span_first(&p, s); p.step.T > 0; tt_span_next(&p, s)) */
+/* for (tt_span_first(&p, s); p.step.T > 0; tt_span_next(&p, s, layer)); none when a step failed. */
 void tt_span_first(tt_span *p, const tt_step *s);
-void tt_span_next(tt_span *p, const tt_step *s);
+void tt_span_next(tt_span *p, tt_step *s, uint32_t layer);
 
 /* False when the step has failed or somebody wants it to end. */
 bool tt_step_goes_on(tt_step *s, uint32_t layer);

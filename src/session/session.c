@@ -188,20 +188,23 @@ typedef struct layer_progress {
     tt_model *model;
     const tt_prefill_options *o;
     size_t done, total;
-    uint32_t T, n_layers;
+    uint32_t T, n_layers, begun; /* begun: layers */
 } layer_progress;
 
 static bool tell_layer(void *ctx, uint32_t layer)
 {
-    const layer_progress *p = ctx;
+    layer_progress *p = ctx;
     const tt_prefill_options *o = p->o;
     uint64_t part = (uint64_t)p->T * layer / p->n_layers;
+    if (o != NULL && o->go_on != NULL && !o->go_on(o->go_on_ctx))
+        return false;
+    if (layer < p->begun) /* asked within a layer, which may hold experts */
+        return true;
+    p->begun = layer + 1;
     /* A long chunk takes minutes: memory is looked after in between as well. */
     tt_model_tick(p->model);
     if (o == NULL)
         return true;
-    if (o->go_on != NULL && !o->go_on(o->go_on_ctx))
-        return false;
     if (o->progress == NULL || layer == 0 || p->T <= TT_BLOCK)
         return true;
     return o->progress(o->progress_ctx, p->done + part, p->total);

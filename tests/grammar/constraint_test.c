@@ -50,6 +50,17 @@ static const char *const schemas[] = {
     "\"format\":\"date\"}},\"required\":[\"day\"]}",
     "{\"type\":\"string\",\"pattern\":\"^[a-c]+ (the|of)$\"}",
     "{}",
+    /* What masks take as a whole: classes that loop, chains of any characters, both with a count,
+     * characters that are begun in one token and ended in another. */
+    "{\"type\":\"string\",\"pattern\":\"^[a-z ]*$\"}",
+    "{\"type\":\"string\",\"pattern\":\"^[a-zA-Z]*$\",\"maxLength\":9}",
+    "{\"type\":\"string\",\"pattern\":\"^.{1,6}$\"}",
+    "{\"type\":\"string\",\"pattern\":\"^\\\\S*$\",\"maxLength\":40}",
+    "{\"type\":\"string\",\"pattern\":\"^[^a\\u00e9\\u6f22]{2,30}$\"}",
+    "{\"type\":\"string\",\"pattern\":\"^[\\u0080-\\uffff]{1,8}$\",\"minLength\":2}",
+    "{\"type\":\"string\",\"pattern\":\"the$\",\"maxLength\":20}",
+    "{\"type\":\"string\",\"minLength\":1,\"maxLength\":3}",
+    "{\"type\":\"array\",\"items\":{\"type\":\"string\",\"pattern\":\"^[^a-z]+$\"},\"maxItems\":3}",
 };
 #define N_SCHEMAS (sizeof schemas / sizeof schemas[0])
 
@@ -160,6 +171,29 @@ static void masks_are_what_trying_says(void **state)
             tt_grammar_close(&g);
         }
     assert_true(ended >= 6);
+}
+
+/* Rules that may end here or go on, with something behind them that begins as they go on. */
+static void masks_of_rules_that_may_end(void **state)
+{
+    static const char *const grammars[] = {
+        "root ::= word (\" \" word){1,3}\nword ::= [a-z]{1,5}",
+        "root ::= (a b)+ \"!\"\na ::= [a-m]+\nb ::= [k-z ]*",
+        "root ::= item{1,3}\nitem ::= \"(\" item? \")\" | text\ntext ::= [^()]{1,4}",
+        "root ::= line+\nline ::= [^\\n]* \"\\n\"",
+    };
+    for (size_t i = 0; i < sizeof grammars / sizeof *grammars; i++)
+        for (uint64_t seed = 1; seed <= 3; seed++) {
+            tt_grammar *g = NULL;
+            tt_error err = {0};
+            tt_buf text;
+            tt_buf_init(&text, 1 << 16);
+            if (tt_grammar_from_ebnf(grammars[i], strlen(grammars[i]), &g, &err) != TT_OK)
+                fail_msg("%s: %s", grammars[i], err.message);
+            (void)walk(g, seed * 31 + i, &text);
+            tt_buf_free(&text);
+            tt_grammar_close(&g);
+        }
 }
 
 static void grammars_by_hand_name_special_tokens(void **state)
@@ -360,6 +394,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(masks_are_what_trying_says),
+        cmocka_unit_test(masks_of_rules_that_may_end),
         cmocka_unit_test(grammars_by_hand_name_special_tokens),
         cmocka_unit_test(thoughts_come_where_they_may),
         cmocka_unit_test(ids_beyond_the_vocabulary_are_refused),

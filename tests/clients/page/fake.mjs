@@ -2,7 +2,8 @@
  * else is made up here. What is answered to a message stands in `scripts` under that message.
  *
  * A script is an array of steps: {thought}, {text}, {error}, {wait: PROMISE}, {raw: BYTES}, {end: true} (the
- * connection breaks), {status, body} (no stream).
+ * connection breaks), {status, body} (no stream). Answers of /metrics and /v1/models wait for `hold`, a promise;
+ * `held` counts them.
  */
 import http from 'node:http';
 
@@ -14,7 +15,7 @@ export async function fake(real) {
   const fields = ['content-type', 'content-security-policy', 'referrer-policy', 'x-frame-options', 'x-content-type-options',
     'cross-origin-opener-policy', 'cache-control'];
   const state = {
-    scripts: {}, bodies: [], aborted: 0, key: null, wrongKeys: 0,
+    scripts: {}, bodies: [], aborted: 0, key: null, wrongKeys: 0, hold: null, held: 0,
     models: [{ id: 'fake_4-Bit', loadable: true, loaded: true, reason: null, context_window: 8192, max_output_tokens: 8191,
       reasoning_levels: ['none', 'low', 'high'] }],
     metrics: { queue_waiting: 0, prefill_tokens: 0, prefill_tokens_done: 0, prefill_tokens_per_second: 210.5,
@@ -22,6 +23,11 @@ export async function fake(real) {
   };
   const event = (response, body) => response.write(`data: ${JSON.stringify(body)}\n\n`);
   const delta = (d, finish = null) => ({ choices: [{ index: 0, delta: d, finish_reason: finish }] });
+
+  const held = () => {
+    if (state.hold) state.held++;
+    return state.hold;
+  };
 
   async function play(request, response, body) {
     const last = body.messages.at(-1).content;
@@ -76,10 +82,14 @@ export async function fake(real) {
       state.wrongKeys++;
       json(401, { error: { message: 'the key is missing or wrong', code: 'invalid_api_key' } });
     } else if (path === '/v1/models') {
-      json(200, { object: 'list', data: state.models });
+      const told = { object: 'list', data: state.models };
+      await held();
+      json(200, told);
     } else if (path === '/metrics') {
+      const told = Object.entries(state.metrics).map(([k, v]) => `tinytitan_${k} ${v}\n`).join('');
+      await held();
       response.writeHead(200, { 'content-type': 'text/plain' });
-      response.end(Object.entries(state.metrics).map(([k, v]) => `tinytitan_${k} ${v}\n`).join(''));
+      response.end(told);
     } else if (path === '/v1/chat/completions') {
       let text = '';
       for await (const part of request) text += part;

@@ -9,7 +9,7 @@ let passed = 0, failed = 0;
 export async function test(name, body) {
   let timer;
   const late = new Promise((_, no) => {
-    timer = setTimeout(() => no(new Error('no end after 240 s')), 240e3);
+    timer = setTimeout(() => no(new Error('no end after 600 s')), 600e3);
   });
   try {
     await Promise.race([body(), late]);
@@ -66,6 +66,7 @@ export const chromium = places.find((p) => p && existsSync(p));
 
 export const launch = (work) => puppeteer.launch({
   executablePath: chromium, headless: true, userDataDir: join(work, 'profile'),
+  protocolTimeout: 300e3, /* a machine that is busy is no fault */
   /* Containers have no user namespaces; no word leaves for an update, a dictionary or a name. */
   args: ['--no-sandbox', '--disable-dev-shm-usage', '--disable-background-networking', '--disable-component-update', '--disable-sync',
     '--no-first-run', '--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1'],
@@ -75,6 +76,7 @@ export const launch = (work) => puppeteer.launch({
 export async function visit(browser, url, { width = 1280, height = 860, dark = false, reduced = false } = {}) {
   const context = await browser.createBrowserContext();
   const page = await context.newPage();
+  page.setDefaultTimeout(120e3);
   const faults = [];
   page.on('pageerror', (e) => faults.push(`error: ${e.message}`));
   page.on('console', (m) => {
@@ -107,10 +109,15 @@ export async function visit(browser, url, { width = 1280, height = 860, dark = f
   };
   return {
     page, faults, say,
-    /* Escape closes the settings, a moment later. */
-    shut: async () => {
-      await page.keyboard.press('Escape');
-      await page.waitForFunction(() => !document.querySelector('#settings').open);
+    /* Escape, or a button, closes the settings. What the page does then, it does a moment later: it takes what was
+     * written, and moves the focus. */
+    shut: async (button) => {
+      await page.evaluate(() => {
+        globalThis.shut = false;
+        document.querySelector('#settings').addEventListener('close', () => { globalThis.shut = true; }, { once: true });
+      });
+      await (button ? page.click(button) : page.keyboard.press('Escape'));
+      await page.waitForFunction(() => globalThis.shut);
     },
     /* The answer that was asked for last has ended. */
     ended: () => page.waitForFunction(() => document.querySelector('#send').getAttribute('aria-label') === 'Send' &&

@@ -38,7 +38,7 @@ export async function run(browser, { real, locked }, assert) {
     assert.ok(story.length > 40, story);
     assert.ok(await v.page.evaluate(() => globalThis.grown) >= 2);
     assert.match(await v.text('#messages > li:last-child .facts'), /^\d+ tokens · [\d.,]+ a second/);
-    assert.match(await v.text('#g-decode'), /tokens\/s$/);
+    await until(async () => /tokens\/s$/.test(await v.text('#g-decode')), 'the rate is told');
     assert.match(await v.text('#state'), /of 8,192 tokens of context used$/);
     assert.deepEqual(await v.all('.past .open'), ['Tell me a story about a fox.']);
     /* The next question has the first one before it. */
@@ -61,7 +61,7 @@ export async function run(browser, { real, locked }, assert) {
     await v.page.type('#s-temperature', '0');
     await v.page.type('#s-max_tokens', '40');
     await v.page.select('#s-effort', 'none');
-    await v.page.click('#unconfigure');
+    await v.shut('#unconfigure');
     await v.ask('Tell me about the sea.');
     const first = await v.last();
     await v.page.click('#messages > li:last-child button[aria-label="Answer again"]');
