@@ -28,7 +28,7 @@ esac
 run "$repack" --input-snapshot models/tales --output "$TMPDIR/tales.gturbo" --quiet
 expect_rc 0
 # No proxy, key or setting of the user's is seen.
+last=
 env -i PATH="$PATH" HOME="$TMPDIR" TMPDIR="$TMPDIR" BUILD="$BUILD" ${KEEP:+KEEP="$KEEP"} \
-    $apart sh -c 'ip link set lo up && exec "$@"' - \
-    "$node" "$here/main.mjs" "$server" "$TMPDIR/tales.gturbo" "$TMPDIR" "$scripted" ${AGENTS:-claude codex qwen opencode} ||
-    { last=; fail "an agent did not do its work"; }
+    $apart sh -c 'ip link set lo up && exec "$@"' - "$node" "$here/main.mjs" "$server" "$TMPDIR/tales.gturbo" \
+    "$TMPDIR" "$scripted" ${AGENTS:-claude codex qwen opencode} || fail "an agent did not do its work"
