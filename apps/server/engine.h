@@ -126,11 +126,16 @@ typedef enum tt_engine_finish {
 
 typedef struct tt_engine_result {
     tt_engine_finish finish;
-    size_t cached_tokens;    /* of the prompt, not computed again */
+    tt_session_reuse reuse;  /* tokens of the prompt that were not computed again */
     size_t generated_tokens; /* end token included */
     size_t thought_tokens;   /* of those */
     double prefill_seconds, decode_seconds;
 } tt_engine_result;
+
+typedef struct tt_engine_stats {
+    tt_model_stats model;
+    tt_state_cache_stats cache; /* zeros without one */
+} tt_engine_stats;
 
 typedef struct tt_server_engine {
     const struct tt_server_engine_ops *ops;
@@ -153,7 +158,7 @@ typedef struct tt_server_engine_ops {
     tt_status (*generate)(void *self, const tt_engine_request *r, tt_engine_event_fn fn, void *ctx,
                           tt_engine_result *result, tt_error *err);
     /* Loaded; counters since it was. */
-    void (*stats)(void *self, tt_model_stats *stats);
+    void (*stats)(void *self, tt_engine_stats *stats);
     /* Loaded; as tt_model_idle. */
     double (*idle)(void *self);
 } tt_server_engine_ops;

@@ -24,6 +24,7 @@ struct tt_library_engine {
     /* loaded */
     const tt_tokenizer *tok;
     tt_model *model;
+    tt_state_cache *cache; /* NULL: none */
     tt_session *session;
     tt_lexicon *lexicon; /* made for the first answer that has a grammar */
 };
@@ -153,6 +154,7 @@ static void unload(void *self)
     tt_library_engine *e = self;
     tt_lexicon_close(&e->lexicon);
     tt_session_close(&e->session);
+    tt_state_cache_close(&e->cache);
     tt_model_close(&e->model);
     tt_shelf_give(e->shelf, e->tok);
     e->tok = NULL;
@@ -180,6 +182,10 @@ static tt_status load_all(tt_library_engine *e, const loading *l, tt_engine_info
     TT_TRY(tt_model_open(e->install, &load, on_load, (void *)l, &e->model, err));
     TT_TRY(tt_session_create(e->model, &e->session, err));
     info->plan = *tt_model_get_plan(e->model);
+    if (info->plan.prompt_cache > 0) {
+        TT_TRY(tt_state_cache_create(e->model, &e->cache, err));
+        TT_TRY(tt_session_use_cache(e->session, e->cache, err));
+    }
     info->max_context = info->plan.max_context;
     return TT_OK;
 }
@@ -322,9 +328,16 @@ static tt_status prefill(run *u, tt_error *err)
 {
     const tt_engine_request *r = u->r;
     double begun = tt_now();
-    tt_prefill_options o = {
-        .progress = on_prefill, .progress_ctx = u, .go_on = go_on_reading, .go_on_ctx = u};
-    tt_status st = tt_session_sync(u->e->session, r->ids, r->n, &o, &u->result->cached_tokens, err);
+    tt_checkpoint places[TT_MOST_CHECKPOINTS];
+    tt_prefill_options o = {.progress = on_prefill,
+                            .progress_ctx = u,
+                            .go_on = go_on_reading,
+                            .go_on_ctx = u,
+                            .checkpoints = places};
+    o.n_checkpoints = tt_chat_checkpoints(u->e->tok, r->ids, r->n, places);
+    tt_status st = tt_session_sync(u->e->session, r->ids, r->n, &o, NULL, err);
+    if (st == TT_OK)
+        tt_session_get_reuse(u->e->session, &u->result->reuse);
     u->result->prefill_seconds = tt_now() - begun;
     if (st == TT_OK)
         tell_start(u); /* nothing had to be computed */
@@ -463,6 +476,7 @@ static tt_status generate(void *self, const tt_engine_request *r, tt_engine_even
         st = constrain(&u, err);
     if (st == TT_OK)
         st = answer(&u, err);
+    tt_session_settle(e->session);
     tt_channels_free(&u.channels);
     tt_constraint_close(&u.constraint);
     tt_decoder_close(&u.dec);
@@ -490,9 +504,13 @@ static tt_status render(void *self, const tt_engine_render *r, tt_engine_prompt 
     return st;
 }
 
-static void stats(void *self, tt_model_stats *out)
+static void stats(void *self, tt_engine_stats *out)
 {
-    tt_model_get_stats(((tt_library_engine *)self)->model, out);
+    const tt_library_engine *e = self;
+    *out = (tt_engine_stats){0};
+    tt_model_get_stats(e->model, &out->model);
+    if (e->cache != NULL)
+        tt_state_cache_get_stats(e->cache, &out->cache);
 }
 
 static double idle(void *self)

@@ -23,6 +23,7 @@ typedef struct tt_log_request {
     const char *model; /* NULL: none */
     bool computed;     /* the numbers below mean something */
     size_t prompt, cached, generated, thought;
+    const char *tier, *kind, *refused; /* of the prompt cache; NULL: nothing */
     uint32_t bad_calls;
     const char *adjusted, *ignored, *repaired, *relaxed; /* "" when there was none */
     const char *detail; /* of a failure inside: for the log alone, or NULL */

@@ -64,6 +64,8 @@ static void write_memory(const tt_server_options *o, const tt_server_memory *m, 
         row(b, "expert slots", p->expert_slots, "");
     row(b, "KV", p->kv, "");
     row(b, "state", p->state, "recurrent, convolution, checkpoint");
+    if (p->prompt_cache > 0)
+        row(b, "prompt cache", p->prompt_cache, "state of prompts, for those that begin alike");
     row(b, "scratch", p->scratch, "one prefill chunk, logits");
     row(b, "program", p->fixed, "its files, tables, tokenizer, stacks; the kernel's tables");
     row(b, "requests", m->requests, "bodies and JSON trees");

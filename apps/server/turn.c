@@ -134,8 +134,10 @@ static tt_status run_choice(const tt_server_engine *engine, choice *c, const ato
     c->usage->stopped_by = NULL;
     c->sink->begin(c->sink->ctx, c->i);
     tt_status st = engine->ops->generate(engine->self, &q, on_event, c, &result, err);
-    if (c->i == 0)
-        c->usage->cached = result.cached_tokens;
+    if (c->i == 0) {
+        c->usage->cached = result.reuse.tokens;
+        c->usage->reuse = result.reuse;
+    }
     c->usage->generated += result.generated_tokens;
     c->usage->thought += result.thought_tokens;
     c->usage->prefill_seconds += result.prefill_seconds;

@@ -36,6 +36,7 @@ void tt_turn_request_free(tt_turn_request *r);
 
 typedef struct tt_turn_usage {
     size_t prompt, cached, generated, thought;
+    tt_session_reuse reuse; /* where the cached ones came from */
     uint32_t bad_calls;
     double prefill_seconds, decode_seconds;
     const char

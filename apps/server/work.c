@@ -40,7 +40,7 @@ struct tt_work {
     tt_job *running;
     uint32_t waiting;
     uint64_t prefill_done, prefill_total;
-    tt_model_stats stats;
+    tt_engine_stats stats;
 };
 
 /* ---- jobs ---- */
@@ -345,7 +345,7 @@ typedef struct run {
 
 static void look(run *u, bool now)
 {
-    tt_model_stats stats;
+    tt_engine_stats stats;
     double t = tt_now();
     if (!now && t - u->looked < STATS_SECONDS)
         return;

@@ -102,7 +102,7 @@ typedef struct tt_work_view {
     bool running;
     double running_since;
     uint32_t waiting;
-    tt_model_stats stats; /* as of a moment ago */
+    tt_engine_stats stats; /* as of a moment ago */
 } tt_work_view;
 void tt_work_look(tt_work *w, tt_work_view *view);
 

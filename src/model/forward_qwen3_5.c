@@ -73,6 +73,7 @@ static void delta_net(tt_step *s, const tt_delta_weights *w, uint32_t i)
     OP(gated_norm, b->od, b->od, b->z, w->norm, Hv, a->lin_value_dim, (float)a->rms_eps,
        TT_GATE_SILU, s->T);
     mul(s, b->y, &w->out, b->od); /* [T, H] */
+    tt_step_mark(s, i);
 }
 
 /* Dense MLP and shared expert, model.md 5 */

@@ -396,12 +396,12 @@ static tt_status generate(void *self, const tt_engine_request *r, tt_engine_even
     *result = (tt_engine_result){
         .finish =
             finish != NULL && strcmp(finish, "length") == 0 ? TT_ENGINE_LENGTH : TT_ENGINE_STOP,
-        .cached_tokens = (size_t)json_integer_value(json_object_get(part, "cached"))};
+        .reuse = {.tokens = (size_t)json_integer_value(json_object_get(part, "cached"))}};
     must(e->loaded, "asked for an answer without being loaded");
     tell(e, "begin");
     note(e, &e->begun);
     (void)fn(ctx, &(tt_engine_event){
-                      .kind = TT_EVENT_START, .done = result->cached_tokens, .total = r->n});
+                      .kind = TT_EVENT_START, .done = result->reuse.tokens, .total = r->n});
     TT_TRY(try_grammar(e, r, part, err));
     return play_steps(&p, json_object_get(part, "steps"), err);
 }
@@ -463,10 +463,10 @@ static tt_status render(void *self, const tt_engine_render *r, tt_engine_prompt 
     return e->render(e->tok, r, out, err);
 }
 
-static void stats(void *self, tt_model_stats *out)
+static void stats(void *self, tt_engine_stats *out)
 {
     (void)self;
-    *out = (tt_model_stats){.expert_asks = 10, .expert_hits = 9, .expert_misses = 1};
+    *out = (tt_engine_stats){.model = {.expert_asks = 10, .expert_hits = 9, .expert_misses = 1}};
 }
 
 static double idle(void *self)
