@@ -1,5 +1,5 @@
-/* The coding agents: how each is started, what it calls the tool that runs a command, and the words by which a script knows
- * the requests that it makes for itself.
+/* The coding agents: how each is started; what it is told to say something (`more`: in the conversation before, `tools`: it
+ * may run some); its call of the tool that runs a command; the words by which the requests are known that it makes for itself.
  *
  * Lifecycle scripts of the packages are not run, so programs are taken from where the packages have them. `keeps`: the second
  * request of a conversation begins with the first; Qwen Code moves the day's date, and asks for something else in between.
@@ -15,17 +15,15 @@ export const clients = {
     package: '@anthropic-ai/claude-code', endpoint: '/v1/messages', keeps: true,
     start: [at('@anthropic-ai', `claude-code-${machine}`, 'claude')],
     env: { DISABLE_TELEMETRY: '1', DISABLE_ERROR_REPORTING: '1', DISABLE_AUTOUPDATER: '1' },
-    ask: (text) => ['-p', text], go_on: (text) => ['--continue', '-p', text], use: (text) => ['-p', text, '--allowedTools', 'Bash'],
+    say: (text, more, tools) => [...(more ? ['--continue'] : []), '-p', text, ...(tools ? ['--allowedTools', 'Bash'] : [])],
     call: (command) => ({ name: 'Bash', arguments: { command, description: 'Makes the mark' } }),
   },
   codex: {
     package: '@openai/codex', endpoint: '/v1/responses', keeps: true,
     start: [process.execPath, at('@openai', 'codex', 'bin', 'codex.js')],
     /* Its own sandbox needs namespaces that a container may not make; this one has no network. */
-    ...(() => {
-      const run = ['exec', '--profile', 'tinytitan', '-c', 'analytics.enabled=false', '--skip-git-repo-check', '-s', 'danger-full-access'];
-      return { ask: (text) => [...run, text], use: (text) => [...run, text], go_on: (text) => [...run, 'resume', '--last', text] };
-    })(),
+    say: (text, more) => ['exec', '--profile', 'tinytitan', '-c', 'analytics.enabled=false', '--skip-git-repo-check', '-s',
+      'danger-full-access', ...(more ? ['resume', '--last'] : []), text],
     env: {},
     call: (command) => ({ name: 'exec_command', arguments: { cmd: command } }),
   },
@@ -33,7 +31,7 @@ export const clients = {
     package: '@qwen-code/qwen-code', endpoint: '/v1/chat/completions',
     start: [process.execPath, at('@qwen-code', 'qwen-code', 'cli-entry.js')],
     env: { QWEN_TELEMETRY_ENABLED: 'false', QWEN_CODE_DISABLE_AUTO_UPDATE: '1' },
-    ask: (text) => ['-p', text], go_on: (text) => ['--continue', '-p', text], use: (text) => ['--yolo', '-p', text],
+    say: (text, more, tools) => [...(tools ? ['--yolo'] : []), ...(more ? ['--continue'] : []), '-p', text],
     call: (command) => ({ name: 'run_shell_command', arguments: { command, is_background: false } }),
     own: 'managed memory extraction',
   },
@@ -42,7 +40,7 @@ export const clients = {
     /* The one for every processor. */
     start: [at(process.arch === 'x64' ? 'opencode-linux-x64-baseline' : `opencode-${machine}`, 'bin', 'opencode')],
     env: { OPENCODE_DISABLE_AUTOUPDATE: '1', OPENCODE_DISABLE_MODELS_FETCH: '1', OPENCODE_DISABLE_LSP_DOWNLOAD: '1', OPENCODE_DISABLE_SHARE: '1' },
-    ask: (text) => ['run', text], go_on: (text) => ['run', '--continue', text], use: (text) => ['run', text],
+    say: (text, more) => ['run', ...(more ? ['--continue'] : []), text],
     call: (command) => ({ name: 'bash', arguments: { command, description: 'Makes the mark' } }),
     own: 'You are a title generator',
   },

@@ -1,9 +1,9 @@
-/* Coding agents against TinyTitanServer: two turns each with the shipped model, and one with a scripted model that calls a
+/* Coding agents against TinyTitanServer: two turns each with the shipped model, and two with a scripted model that calls a
  * tool. tests/long/agents.sh runs it where nothing but this machine can be reached.
  *
  *   node main.mjs SERVER INSTALL FOLDER SCRIPTED_PROGRAM CLIENT...     in the root of the repository; FOLDER: for all that is written
  *
- * KEEP=DIR keeps there what was asked and answered, as JSON.
+ * KEEP=DIR keeps there what was asked and answered, as JSON; shape.mjs makes fixtures of it.
  */
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
@@ -61,7 +61,7 @@ let kept = 0;
 function keep(name, asked) {
   if (!process.env.KEEP) return;
   mkdirSync(process.env.KEEP, { recursive: true });
-  for (const a of asked) writeFileSync(join(process.env.KEEP, `${name}-${++kept}.json`), JSON.stringify(a, null, 1));
+  for (const a of asked) writeFileSync(join(process.env.KEEP, `${name}-${String(++kept).padStart(3, '0')}.json`), JSON.stringify(a, null, 1));
 }
 
 /* ---- what was asked ---- */
@@ -86,8 +86,8 @@ async function converse(name, client, server, model, nth) {
   const settings = ['--port', String(tape.port), '--model', model, '--context', String(CONTEXT)];
   await who.connect(name, ...settings);
   const said = [];
-  for (const [args, text] of [[client.ask, 'Tell me about a fox.'], [client.go_on, 'And then?']]) {
-    const before = tape.asked.length, run = await who.run(client, args(text)), asked = tape.asked.slice(before);
+  for (const [more, text] of [[false, 'Once upon a time'], [true, 'And then?']]) {
+    const before = tape.asked.length, run = await who.run(client, client.say(text, more, false)), asked = tape.asked.slice(before);
     keep(name, asked);
     accepted(asked);
     const [turn] = turns(client, asked);
@@ -121,9 +121,9 @@ async function talk(name, client, server) {
   }
 }
 
-/* ---- a turn with a call ---- */
+/* ---- two turns, one with a call ---- */
 
-const WISH = 'Please make the mark.', RESULT = 'the mark is 42', END = 'It is done: the mark says forty-two.';
+const WISH = 'Please make the mark.', RESULT = 'the mark is 42', END = 'It is done.', MORE = 'And once more.', LAST = 'Once more, then.';
 
 async function play(script, dir) {
   const file = join(dir, 'script.json');
@@ -144,21 +144,25 @@ async function call(name, client) {
   /* The result stands in no prompt before the tool ran: the shell has to reckon. */
   const server = await play([
     ...(client.own ? [{ match: client.own, steps: [{ text: 'Nothing.' }] }] : []),
-    { match: RESULT, steps: [{ text: END }] },
-    { match: WISH, steps: [{ text: 'I make it.' }, { call: client.call('echo the mark is $((6 * 7)) | tee made.txt; sleep 1') }] },
+    { match: MORE, steps: [{ thought: 'They want more.' }, { text: LAST }] },
+    { match: RESULT, steps: [{ thought: 'It is made.' }, { text: END }] },
+    { match: WISH, steps: [{ thought: 'I must use a tool.' }, { text: 'I make it.' },
+      { call: client.call('echo the mark is $((6 * 7)) | tee made.txt; sleep 1') }] },
     { steps: [{ text: 'Nothing.' }] },
   ], work);
   const tape = await record(server.url);
   await who.connect(name, '--port', String(tape.port));
-  const run = await who.run(client, client.use(WISH));
+  const first = await who.run(client, client.say(WISH, false, true));
+  assert.equal(readFileSync(join(who.project, 'made.txt'), 'utf8').trim(), RESULT);
+  assert.ok(first.out.includes(END), first.out);
+  const second = await who.run(client, client.say(MORE, true, true));
+  assert.ok(second.out.includes(LAST), second.out);
   keep(`${name}-call`, tape.asked);
   accepted(tape.asked);
-  assert.equal(readFileSync(join(who.project, 'made.txt'), 'utf8').trim(), RESULT);
   const own = turns(client, tape.asked);
-  assert.equal(own.length, 2, `${own.length} requests for the turn`);
-  assert.deepEqual(own.map((a) => a.calls), [1, 0]);
-  assert.deepEqual(own.map((a) => JSON.stringify(a.body).includes(RESULT)), [false, true]);
-  assert.ok(run.out.includes(END), run.out);
+  assert.equal(own.length, 3, `${own.length} requests for the two turns`);
+  assert.deepEqual(own.map((a) => a.calls), [1, 0, 0]);
+  assert.deepEqual(own.map((a) => JSON.stringify(a.body).includes(RESULT)), [false, true, true]);
   tape.close();
   assert.equal(await server.stop(), 0, server.log());
 }
