@@ -48,6 +48,8 @@ int bench_synth(int argc, char **argv)
         TT_OPT_FLOAT("locality", &o.locality, "H", 0, 1,
                      "of the chain of ids: 1 as published for the 35B, 0 none (1)"),
         TT_OPT_U64("seed", &o.seed, "N", 0, 0, "of weights and chain (1)"),
+        TT_OPT_STRING("tokenizer", &o.tokenizer, "DIR",
+                      "checkpoint whose tokenizer it gets, with words for the ids that are left"),
         TT_OPT_ENUM("as", &form, form_words,
                     "a verified install, or a checkpoint of bf16 safetensors (install)"),
         TT_OPT_FLAG("overwrite", &o.overwrite, "replace what was written there before"),

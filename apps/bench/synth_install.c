@@ -11,6 +11,7 @@
 #include "base/pool.h"
 #include "bench/synth.h"
 #include "bench/synth_out.h"
+#include "bench/synth_text.h"
 #include "bench/synth_progress.h"
 #include "format/install_layout.h"
 #include "format/install_writer.h"
@@ -280,6 +281,7 @@ static tt_status write_manifest(work *w, const tt_install_file *files, size_t n,
                              .source = source,
                              .weights = &w->index,
                              .experts = m->experts.n_experts > 0 ? &m->experts : NULL,
+                             .tokenizer = m->o.tokenizer != NULL,
                              .files = files,
                              .n_files = n};
     strcpy(c.weights_index_sha256, w->index_sha256);
@@ -308,17 +310,21 @@ static tt_status write_all(work *w, tt_error *err)
 {
     char experts[TT_MAX_PATH];
     synth_written crc;
+    synth_text text = {0};
     size_t n = w->n_jobs;
     TT_TRY(synth_dir_create(&w->dir, err));
     TT_TRY(tt_path_join(experts, w->dir.partial, TT_EXPERTS_DIR, err));
     if (n > 1)
         TT_TRY(tt_dir_make(experts, err));
+    if (w->m->o.tokenizer != NULL)
+        TT_TRY(synth_write_text(&text, w->m->o.tokenizer, w->dir.partial, TT_TOKENIZER_DIR,
+                                w->m->arch.vocab_size, err));
     TT_TRY(run_jobs(w, err));
     if (n > 1) {
         TT_TRY(write_crc(w, &crc, err));
         TT_TRY(tt_dir_sync(experts, err));
     }
-    tt_install_file *files = calloc(n + 1, sizeof *files);
+    tt_install_file *files = calloc(n + 1 + text.n, sizeof *files);
     if (files == NULL)
         return tt_fail(err, TT_ERR_NOMEM, "out of memory for %zu files", n);
     for (size_t i = 0; i < n; i++) {
@@ -327,6 +333,10 @@ static tt_status write_all(work *w, tt_error *err)
     }
     if (n > 1)
         files[n++] = (tt_install_file){TT_CRC_NAME, crc.size, crc.sha256, crc.mtime_ns};
+    for (size_t i = 0; i < text.n; i++) {
+        const synth_written *is = &text.written[i];
+        files[n++] = (tt_install_file){text.rel[i], is->size, is->sha256, is->mtime_ns};
+    }
     qsort(files, n, sizeof *files, by_rel);
     tt_status st = write_manifest(w, files, n, err);
     free(files);

@@ -36,6 +36,7 @@ void tt_engine_close(tt_engine *e)
     tt_grammar_close(&e->grammar);
     tt_sampler_close(&e->sampler);
     tt_session_close(&e->session);
+    tt_state_cache_close(&e->cache);
     tt_model_close(&e->model);
     tt_tokenizer_close(&e->tok);
     tt_free(e->tools);
@@ -199,6 +200,14 @@ static bool on_load(void *ctx, uint64_t done, uint64_t total)
     return !tt_interrupted();
 }
 
+static tt_status use_cache(tt_engine *e, tt_error *err)
+{
+    if (tt_model_get_plan(e->model)->prompt_cache == 0)
+        return TT_OK;
+    TT_TRY(tt_state_cache_create(e->model, &e->cache, err));
+    return tt_session_use_cache(e->session, e->cache, err);
+}
+
 tt_status tt_engine_load(tt_engine *e, tt_error *err)
 {
     load_progress p = {.begun = tt_now()};
@@ -206,6 +215,8 @@ tt_status tt_engine_load(tt_engine *e, tt_error *err)
     tt_out_progress_end();
     if (st == TT_OK)
         st = tt_session_create(e->model, &e->session, err);
+    if (st == TT_OK)
+        st = use_cache(e, err);
     tt_model_info info;
     if (st == TT_OK) {
         bool given = e->plan.budget_given;

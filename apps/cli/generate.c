@@ -71,7 +71,10 @@ static tt_status prefill(run *r, const tt_prompt *prompt, tt_error *err)
 {
     tt_engine *e = r->e;
     tt_answer *a = r->a;
-    tt_prefill_options o = {.progress = on_prefill, .progress_ctx = r, .go_on = goes_on};
+    tt_checkpoint places[TT_MOST_CHECKPOINTS];
+    tt_prefill_options o = {
+        .progress = on_prefill, .progress_ctx = r, .go_on = goes_on, .checkpoints = places};
+    o.n_checkpoints = tt_chat_checkpoints(e->tok, prompt->ids, prompt->n, places);
     a->prompt_tokens = prompt->n;
     tt_status st = tt_session_sync(e->session, prompt->ids, prompt->n, &o, &a->reused_tokens, err);
     tt_out_progress_end();

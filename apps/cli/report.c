@@ -150,6 +150,9 @@ static void plan_memory(const tt_engine *e, tt_buf *b)
     snprintf(note, sizeof note, "rows of %u tokens", p->max_context);
     plan_row(b, "KV", p->kv, note);
     plan_row(b, "state", p->state, "recurrent, convolution, checkpoint");
+    if (p->prompt_cache > 0)
+        plan_row(b, "prompt cache", p->prompt_cache,
+                 "state of prompts, for those that begin alike");
     plan_row(b, "scratch", p->scratch, "one prefill chunk, logits");
     plan_row(b, "program", p->fixed, "its files, tables, tokenizer, stacks; the kernel's tables");
     if (e->grammar_bytes > 0)
@@ -178,13 +181,13 @@ static json_t *plan_memory_json(const tt_engine *e)
 {
     const tt_plan *p = &e->plan;
     uint64_t machine = p->machine_available > INT64_MAX ? INT64_MAX : p->machine_available;
-    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:b, s:I}", "weights",
+    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:b, s:I}", "weights",
                      (json_int_t)p->weights, "expert_slots", (json_int_t)p->expert_slots, "kv",
-                     (json_int_t)p->kv, "state", (json_int_t)p->state, "scratch",
-                     (json_int_t)p->scratch, "program", (json_int_t)p->fixed, "grammar",
-                     (json_int_t)e->grammar_bytes, "total", (json_int_t)p->total, "budget",
-                     (json_int_t)p->budget, "budget_given", (int)p->budget_given,
-                     "machine_available", (json_int_t)machine);
+                     (json_int_t)p->kv, "state", (json_int_t)p->state, "prompt_cache",
+                     (json_int_t)p->prompt_cache, "scratch", (json_int_t)p->scratch, "program",
+                     (json_int_t)p->fixed, "grammar", (json_int_t)e->grammar_bytes, "total",
+                     (json_int_t)p->total, "budget", (json_int_t)p->budget, "budget_given",
+                     (int)p->budget_given, "machine_available", (json_int_t)machine);
 }
 
 static json_t *plan_text_json(const tt_engine *e)

@@ -125,13 +125,11 @@ void tt_out_report(const char *text)
 }
 
 /* What the library calls options, in the user's words. */
-static const tt_arg_name names[] = {{"max_context", "--max-context"},
-                                    {"kv_bits", "--kv-bits"},
-                                    {"prefill_chunk", "--prefill-chunk"},
-                                    {"expert_slots", "--expert-cache-slots"},
-                                    {"ram_budget", "--ram-budget"},
-                                    {"yarn_factor", "--rope-scaling"},
-                                    {NULL, NULL}};
+static const tt_arg_name names[] = {
+    {"max_context", "--max-context"},          {"kv_bits", "--kv-bits"},
+    {"prompt_cache", "--prompt-cache-memory"}, {"prefill_chunk", "--prefill-chunk"},
+    {"expert_slots", "--expert-cache-slots"},  {"ram_budget", "--ram-budget"},
+    {"yarn_factor", "--rope-scaling"},         {NULL, NULL}};
 
 void tt_out_error(const tt_error *err)
 {

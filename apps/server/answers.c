@@ -145,12 +145,26 @@ static const char *words_of(const tt_buf *b)
     return b->len > 0 ? b->data : "";
 }
 
+static void note_reuse(const tt_session_reuse *reuse, tt_log_request *r)
+{
+    if (reuse->tier != TT_TIER_NONE) {
+        r->tier = tt_state_tier_name(reuse->tier);
+        r->kind = tt_checkpoint_name(reuse->kind);
+    }
+    if (reuse->refused != TT_REFUSED_NOTHING)
+        r->refused = tt_state_refusal_name(reuse->refused);
+}
+
 void tt_answer_log(tt_server *s, const tt_conn *c, const tt_job *job, const tt_job_news *news,
                    int status, const char *code)
 {
     double now = tt_now();
-    tt_log_request r = {
-        .status = status, .code = code, .adjusted = "", .ignored = "", .repaired = ""};
+    tt_log_request r = {.status = status,
+                        .code = code,
+                        .adjusted = "",
+                        .ignored = "",
+                        .repaired = "",
+                        .relaxed = ""};
     if (c != NULL) {
         r.id = c->request_id;
         r.method = method_word(c->have_head ? tt_http1_method(&c->http) : NULL);
@@ -169,11 +183,13 @@ void tt_answer_log(tt_server *s, const tt_conn *c, const tt_job *job, const tt_j
         r.adjusted = words_of(&job->adjusted);
         r.ignored = words_of(&job->ignored);
         r.repaired = words_of(&job->repaired);
+        r.relaxed = words_of(&job->relaxed);
     }
     if (job != NULL && news != NULL && news->finished) {
         r.computed = true;
         r.prompt = job->usage.prompt;
         r.cached = job->usage.cached;
+        note_reuse(&job->usage.reuse, &r);
         r.generated = job->usage.generated;
         r.thought = job->usage.thought;
         r.bad_calls = job->usage.bad_calls;

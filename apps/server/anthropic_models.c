@@ -58,8 +58,7 @@ static void write_efforts(tt_buf *b, const bool *efforts)
 static void write_capabilities(const tt_listed_model *m, tt_buf *b)
 {
     static const char *const absent[] = {"batch",       "citations", "code_execution",
-                                         "image_input", "pdf_input", "structured_outputs",
-                                         NULL};
+                                         "image_input", "pdf_input", NULL};
     static const char *const strategies[] = {"clear_thinking_20251015", "clear_tool_uses_20250919",
                                              "compact_20260112", NULL};
     static const char *const server_tools[] = {"code_execution", "web_search", NULL};
@@ -67,6 +66,8 @@ static void write_capabilities(const tt_listed_model *m, tt_buf *b)
                                            NULL};
     tt_buf_puts(b, "{");
     write_flags(b, absent, false);
+    tt_buf_putc(b, ',');
+    write_flag(b, "structured_outputs", true);
     tt_buf_puts(b, ",\"context_management\":{");
     write_flags(b, strategies, false);
     tt_buf_puts(b, ",\"supported\":false},");

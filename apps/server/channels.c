@@ -27,6 +27,7 @@ void tt_channels_init(tt_channels *c, const tt_engine_request *r, tt_engine_even
                        .ctx = ctx,
                        .tools = r->tools,
                        .plain = r->plain,
+                       .document = r->document,
                        .state = r->plain        ? TEXT
                                 : r->in_thought ? THOUGHT
                                                 : START};
@@ -274,6 +275,8 @@ static bool in_text(tt_channels *c)
             skip++;
         drop(c, skip);
     }
+    if (c->document && !c->called && c->held.len > 0 && c->held.data[0] != '<')
+        c->tools = NULL;
     if (c->plain || c->tools == NULL) {
         release(c, c->held.len);
         return false;

@@ -19,6 +19,7 @@ typedef struct tt_channels {
     tt_buf held;
     int state;
     bool plain;
+    bool document;  /* what does not begin as a call is all text */
     bool spoke;     /* text has come out */
     bool thought;   /* a part of the thought has come out */
     bool called;    /* the last thing that came out was a call */

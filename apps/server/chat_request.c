@@ -6,6 +6,7 @@
 #include "server/conversation.h"
 
 #define TOOL_NAME 64u
+#define SCHEMA    "parameters"
 
 /* ---- single fields ---- */
 
@@ -37,12 +38,7 @@ static bool parallel(tt_fields *f, const char *name, const json_t *v)
 
 static bool response_format(tt_fields *f, const char *name, const json_t *v)
 {
-    const char *type = json_string_value(json_object_get(v, "type"));
-    if (type == NULL)
-        return tt_refuse_value(f->why, name, "%s must be an object with a type", name);
-    return strcmp(type, "text") == 0 ||
-           tt_refuse_unsupported(f->why, name, "answers are text; %s may be {\"type\":\"text\"}",
-                                 name);
+    return tt_form_take_format(f, name, v, "json_schema");
 }
 
 static bool modalities(tt_fields *f, const char *name, const json_t *v)
@@ -60,12 +56,7 @@ static bool modalities(tt_fields *f, const char *name, const json_t *v)
 
 static bool tool_choice(tt_fields *f, const char *name, const json_t *v)
 {
-    const char *word = json_string_value(v);
-    if (word != NULL && (strcmp(word, "auto") == 0 || strcmp(word, "none") == 0))
-        return true;
-    if (json_is_object(v) || (word != NULL && strcmp(word, "required") == 0))
-        return tt_refuse_forced_call(f, name);
-    return tt_refuse_value(f->why, name, "%s must be auto or none", name);
+    return tt_form_take_choice(f, name, v, true);
 }
 
 static bool is_object(tt_fields *f, const char *name, const json_t *v)
@@ -150,29 +141,26 @@ static bool take_tool(tt_fields *f, const json_t *tool, size_t i, tt_tool_list *
     snprintf(param, sizeof param, "tools[%zu].function", i);
     if (!json_is_object(fn))
         return tt_refuse_value(f->why, param, "a tool needs a function");
-    if (tt_fields_get(fn, "strict") != NULL)
-        tt_fields_ignored(f, "tools.strict");
-    const tt_tool_words words = {.where = param, .schema = "parameters", .name_most = TOOL_NAME};
-    return tt_tool_list_add(f, list, &words, json_object_get(fn, "name"),
-                            tt_fields_get(fn, "parameters"), copy_tool(fn));
+    const tt_tool_words words = {.where = param,
+                                 .schema = SCHEMA,
+                                 .name_most = TOOL_NAME,
+                                 .strict = tt_fields_get(fn, "strict")};
+    return tt_tool_list_add(f, list, &words, json_object_get(fn, "name"), tt_fields_get(fn, SCHEMA),
+                            copy_tool(fn));
 }
 
 static bool take_tools(tt_fields *f)
 {
     const json_t *tools = tt_fields_get(f->body, "tools");
-    const char *choice = json_string_value(tt_fields_get(f->body, "tool_choice"));
     tt_tool_list list;
     size_t i;
     json_t *tool;
-    if (tools == NULL)
-        return true;
-    if (!tt_tool_list_fits(f, tools))
+    if (tools != NULL && !tt_tool_list_fits(f, tools))
         return false;
     tt_tool_list_init(&list);
     bool ok = true;
     json_array_foreach(tools, i, tool) ok = ok && take_tool(f, tool, i, &list);
-    if (ok && (choice == NULL || strcmp(choice, "none") != 0))
-        ok = tt_tool_list_use(f, &list);
+    ok = ok && tt_tool_list_use(f, &list, SCHEMA);
     tt_tool_list_free(&list);
     return ok;
 }

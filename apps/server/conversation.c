@@ -39,7 +39,9 @@ bool tt_tool_list_add(tt_fields *f, tt_tool_list *l, const tt_tool_words *words,
 {
     if (!tt_tool_check_function(&l->check, words->where, name, words->name_most, words->schema,
                                 schema, f->why) ||
-        !tt_tool_check_once(&l->check, words->where, json_string_value(name), f->why)) {
+        !tt_tool_check_once(&l->check, words->where, json_string_value(name), f->why) ||
+        !tt_tool_check_strict(&l->check, words->where, json_string_value(name), words->strict,
+                              f->why)) {
         json_decref(fn);
         return false;
     }
@@ -48,19 +50,15 @@ bool tt_tool_list_add(tt_fields *f, tt_tool_list *l, const tt_tool_words *words,
            tt_refuse(f->why, 503, "memory_full", NULL, "there is no memory for the tools");
 }
 
-bool tt_tool_list_use(tt_fields *f, const tt_tool_list *l)
+bool tt_tool_list_use(tt_fields *f, const tt_tool_list *l, const char *schema)
 {
-    if (json_array_size(l->tools) == 0)
+    if (!tt_form_finish(f, l->tools, &l->check, schema))
+        return false;
+    if (json_array_size(l->tools) == 0 || f->form.calls == TT_CALLS_NONE)
         return true;
     f->out->turn.tools = json_dumps(l->tools, JSON_COMPACT | JSON_REAL_PRECISION(15));
     return f->out->turn.tools != NULL ||
            tt_refuse(f->why, 503, "memory_full", NULL, "there is no memory for the tools");
-}
-
-bool tt_refuse_forced_call(tt_fields *f, const char *name)
-{
-    return tt_refuse_unsupported(f->why, name, "a call cannot be demanded: %s may be auto or none",
-                                 name);
 }
 
 /* ---- reasoning ---- */

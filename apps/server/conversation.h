@@ -4,8 +4,7 @@
  * Owns:      names and schemas of tools, the nearest level that a template renders, the rendering
  *            of messages in the form of Chat Completions.
  * Not here:  what a protocol calls its fields (chat_request.c, messages_request.c).
- * Laws:      (1) what is refused here is refused with the name that the field has in its protocol;
- *            (2) a call is demanded by no protocol: there is one refusal for it.
+ * Laws:      what is refused here is refused with the name that the field has in its protocol.
  * Threads:   those of chat_request.h.
  */
 #ifndef TT_SERVER_CONVERSATION_H
@@ -25,19 +24,18 @@ void tt_tool_list_free(tt_tool_list *l);
 /* `list` is an array and not too long. */
 bool tt_tool_list_fits(tt_fields *f, const json_t *list);
 typedef struct tt_tool_words {
-    const char *where;  /* "tools[3].function" */
-    const char *schema; /* what it calls its parameters */
-    unsigned name_most; /* characters */
+    const char *where;    /* "tools[3].function" */
+    const char *schema;   /* what it calls its parameters */
+    unsigned name_most;   /* characters */
+    const json_t *strict; /* or NULL */
 } tt_tool_words;
 /* Checks name and schema of a tool and adds `fn`, an object with name, description and parameters,
  * which it takes over also when it fails. `schema` may be NULL. */
 bool tt_tool_list_add(tt_fields *f, tt_tool_list *l, const tt_tool_words *words, const json_t *name,
                       const json_t *schema, json_t *fn);
-/* They become those of the request, if there are any. */
-bool tt_tool_list_use(tt_fields *f, const tt_tool_list *l);
-
-/* A call that has to come needs a grammar. Refuses. */
-bool tt_refuse_forced_call(tt_fields *f, const char *name);
+/* They become those of the request, if there are any and they may be called, and what the answer
+ * has to be is settled. `schema` is what a tool calls its parameters. */
+bool tt_tool_list_use(tt_fields *f, const tt_tool_list *l, const char *schema);
 
 /* `level` above TT_EFFORT_NONE into the variables of the template, `name` into the log when it is
  * not rendered as it is. The level that is rendered. */

@@ -63,6 +63,7 @@ typedef struct tt_engine_prompt {
     uint32_t *ids; /* tt_free */
     size_t n;
     bool in_thought; /* the template has opened a thought for the model */
+    bool may_think;  /* or the model may open one */
 } tt_engine_prompt;
 
 /* One token as log probabilities show it. `text` may be half a character. */
@@ -103,9 +104,12 @@ typedef bool (*tt_engine_event_fn)(void *ctx, const tt_engine_event *event);
 typedef struct tt_engine_request {
     const uint32_t *ids;
     size_t n;
-    bool in_thought;
+    bool in_thought, may_think;
     bool plain;        /* no thoughts and no calls: everything is text */
     const char *tools; /* JSON array: calls are looked for and typed by it; NULL: calls are text */
+    const tt_grammar
+        *grammar;  /* NULL: anything may be said. What it says begins behind a thought */
+    bool document; /* of the grammar: what does not begin as a call is a document, and all text */
     tt_sampler_options sampling;
     uint32_t max_tokens; /* 0: the prompt is read and nothing more */
     bool logprobs;
@@ -114,7 +118,7 @@ typedef struct tt_engine_request {
 } tt_engine_request;
 
 typedef enum tt_engine_finish {
-    TT_ENGINE_STOP,     /* the model's own end */
+    TT_ENGINE_STOP,     /* the model's own end, or that of the grammar */
     TT_ENGINE_LENGTH,   /* max_tokens */
     TT_ENGINE_ENOUGH,   /* the event function said so */
     TT_ENGINE_CANCELLED /* *cancel was set */
@@ -122,11 +126,16 @@ typedef enum tt_engine_finish {
 
 typedef struct tt_engine_result {
     tt_engine_finish finish;
-    size_t cached_tokens;    /* of the prompt, not computed again */
+    tt_session_reuse reuse;  /* tokens of the prompt that were not computed again */
     size_t generated_tokens; /* end token included */
     size_t thought_tokens;   /* of those */
     double prefill_seconds, decode_seconds;
 } tt_engine_result;
+
+typedef struct tt_engine_stats {
+    tt_model_stats model;
+    tt_state_cache_stats cache; /* zeros without one */
+} tt_engine_stats;
 
 typedef struct tt_server_engine {
     const struct tt_server_engine_ops *ops;
@@ -149,7 +158,7 @@ typedef struct tt_server_engine_ops {
     tt_status (*generate)(void *self, const tt_engine_request *r, tt_engine_event_fn fn, void *ctx,
                           tt_engine_result *result, tt_error *err);
     /* Loaded; counters since it was. */
-    void (*stats)(void *self, tt_model_stats *stats);
+    void (*stats)(void *self, tt_engine_stats *stats);
     /* Loaded; as tt_model_idle. */
     double (*idle)(void *self);
 } tt_server_engine_ops;

@@ -24,7 +24,9 @@ struct tt_library_engine {
     /* loaded */
     const tt_tokenizer *tok;
     tt_model *model;
+    tt_state_cache *cache; /* NULL: none */
     tt_session *session;
+    tt_lexicon *lexicon; /* made for the first answer that has a grammar */
 };
 
 /* ---- what is known ---- */
@@ -150,7 +152,9 @@ static tt_status look(void *self, tt_error *err)
 static void unload(void *self)
 {
     tt_library_engine *e = self;
+    tt_lexicon_close(&e->lexicon);
     tt_session_close(&e->session);
+    tt_state_cache_close(&e->cache);
     tt_model_close(&e->model);
     tt_shelf_give(e->shelf, e->tok);
     e->tok = NULL;
@@ -178,6 +182,10 @@ static tt_status load_all(tt_library_engine *e, const loading *l, tt_engine_info
     TT_TRY(tt_model_open(e->install, &load, on_load, (void *)l, &e->model, err));
     TT_TRY(tt_session_create(e->model, &e->session, err));
     info->plan = *tt_model_get_plan(e->model);
+    if (info->plan.prompt_cache > 0) {
+        TT_TRY(tt_state_cache_create(e->model, &e->cache, err));
+        TT_TRY(tt_session_use_cache(e->session, e->cache, err));
+    }
     info->max_context = info->plan.max_context;
     return TT_OK;
 }
@@ -280,6 +288,7 @@ typedef struct run {
     void *ctx;
     tt_engine_result *result;
     tt_sampler *sampler;
+    tt_constraint *constraint; /* NULL: there is no grammar */
     tt_decoder *dec;
     tt_channels channels;
     bool started; /* TT_EVENT_START was told */
@@ -319,9 +328,16 @@ static tt_status prefill(run *u, tt_error *err)
 {
     const tt_engine_request *r = u->r;
     double begun = tt_now();
-    tt_prefill_options o = {
-        .progress = on_prefill, .progress_ctx = u, .go_on = go_on_reading, .go_on_ctx = u};
-    tt_status st = tt_session_sync(u->e->session, r->ids, r->n, &o, &u->result->cached_tokens, err);
+    tt_checkpoint places[TT_MOST_CHECKPOINTS];
+    tt_prefill_options o = {.progress = on_prefill,
+                            .progress_ctx = u,
+                            .go_on = go_on_reading,
+                            .go_on_ctx = u,
+                            .checkpoints = places};
+    o.n_checkpoints = tt_chat_checkpoints(u->e->tok, r->ids, r->n, places);
+    tt_status st = tt_session_sync(u->e->session, r->ids, r->n, &o, NULL, err);
+    if (st == TT_OK)
+        tt_session_get_reuse(u->e->session, &u->result->reuse);
     u->result->prefill_seconds = tt_now() - begun;
     if (st == TT_OK)
         tell_start(u); /* nothing had to be computed */
@@ -340,15 +356,34 @@ static bool is_end(const tt_tokenizer *tok, uint32_t id)
     return false;
 }
 
+/* The next token, among those that the grammar lets follow. */
+static tt_status sample(run *u, uint32_t *id, tt_error *err)
+{
+    tt_session *s = u->e->session;
+    const uint64_t *mask = NULL;
+    if (u->constraint == NULL) {
+        TT_TRY(tt_session_sample(s, u->sampler, id, err));
+    } else {
+        TT_TRY(tt_constraint_mask(u->constraint, &mask, err));
+        TT_TRY(tt_sampler_sample_masked(u->sampler, tt_session_logits(s), mask, id, err));
+        TT_TRY(tt_constraint_accept(u->constraint, *id, err));
+    }
+    tt_sampler_accept(u->sampler, *id, true);
+    return TT_OK;
+}
+
+static bool complete(const run *u)
+{
+    return u->constraint != NULL && tt_constraint_where(u->constraint) == TT_PLACE_OVER;
+}
+
 /* Takes the next token in. *done when it ends the answer. */
 static tt_status take_token(run *u, bool *done, uint32_t *id, tt_error *err)
 {
     const char *text;
     size_t len;
     tt_token_report report;
-    tt_session *s = u->e->session;
-    TT_TRY(tt_session_sample(s, u->sampler, id, err));
-    tt_sampler_accept(u->sampler, *id, true);
+    TT_TRY(sample(u, id, err));
     u->result->generated_tokens++;
     *done = true;
     u->result->finish = TT_ENGINE_STOP;
@@ -360,8 +395,11 @@ static tt_status take_token(run *u, bool *done, uint32_t *id, tt_error *err)
         report_token(u->e, *id, u->r->top_logprobs, &report);
     TT_TRY(tt_decoder_push(u->dec, *id, &text, &len, err));
     TT_TRY(tt_channels_push(&u->channels, text, len, u->r->logprobs ? &report : NULL, err));
-    u->result->finish = u->channels.enough ? TT_ENGINE_ENOUGH : TT_ENGINE_LENGTH;
-    *done = u->channels.enough || u->result->generated_tokens >= u->r->max_tokens;
+    u->result->finish = u->channels.enough ? TT_ENGINE_ENOUGH
+                        : complete(u)      ? TT_ENGINE_STOP
+                                           : TT_ENGINE_LENGTH;
+    *done =
+        u->result->finish != TT_ENGINE_LENGTH || u->result->generated_tokens >= u->r->max_tokens;
     return TT_OK;
 }
 
@@ -410,6 +448,21 @@ static tt_status answer(run *u, tt_error *err)
     return st;
 }
 
+/* Thoughts come before what is held to the grammar. */
+static tt_status constrain(run *u, tt_error *err)
+{
+    tt_library_engine *e = u->e;
+    const tt_engine_request *r = u->r;
+    if (r->grammar == NULL)
+        return TT_OK;
+    if (e->lexicon == NULL)
+        TT_TRY(tt_lexicon_create(e->tok, e->facts.vocab_size, &e->lexicon, err));
+    tt_constraint_start start = r->in_thought  ? TT_START_THOUGHT
+                                : r->may_think ? TT_START_MAY_THINK
+                                               : TT_START_ANSWER;
+    return tt_constraint_create(r->grammar, e->lexicon, start, &u->constraint, err);
+}
+
 static tt_status generate(void *self, const tt_engine_request *r, tt_engine_event_fn fn, void *ctx,
                           tt_engine_result *result, tt_error *err)
 {
@@ -420,8 +473,12 @@ static tt_status generate(void *self, const tt_engine_request *r, tt_engine_even
     tt_status st = tt_decoder_create(e->tok, true, &u.dec, err);
     tt_channels_init(&u.channels, r, fn, ctx);
     if (st == TT_OK)
+        st = constrain(&u, err);
+    if (st == TT_OK)
         st = answer(&u, err);
+    tt_session_settle(e->session);
     tt_channels_free(&u.channels);
+    tt_constraint_close(&u.constraint);
     tt_decoder_close(&u.dec);
     tt_sampler_close(&u.sampler);
     return st;
@@ -447,9 +504,13 @@ static tt_status render(void *self, const tt_engine_render *r, tt_engine_prompt 
     return st;
 }
 
-static void stats(void *self, tt_model_stats *out)
+static void stats(void *self, tt_engine_stats *out)
 {
-    tt_model_get_stats(((tt_library_engine *)self)->model, out);
+    const tt_library_engine *e = self;
+    *out = (tt_engine_stats){0};
+    tt_model_get_stats(e->model, &out->model);
+    if (e->cache != NULL)
+        tt_state_cache_get_stats(e->cache, &out->cache);
 }
 
 static double idle(void *self)

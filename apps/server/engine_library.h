@@ -1,7 +1,8 @@
 /* engine_library.h: the seam of engine.h over the library: one install, with one session when it is
  * loaded.
  *
- * Owns:      model, session, the loop of one answer; what is known of the install.
+ * Owns:      model, session, state of prompts, the loop of one answer and what holds it to a
+ *            grammar; what is known of the install.
  * Not here:  which prompts and settings (the protocols), when (work.h), which of several installs
  *            is in memory (model_set.h), tokenizers (tokenizer_shelf.h).
  * Laws:      those of engine.h.

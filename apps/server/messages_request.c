@@ -7,6 +7,7 @@
 #include "server/messages_history.h"
 
 #define TOOL_NAME 128u
+#define SCHEMA    "input_schema"
 
 /* ---- single fields ---- */
 
@@ -37,12 +38,36 @@ static bool tool_choice(tt_fields *f, const char *name, const json_t *v)
     const json_t *one = tt_fields_get(v, "disable_parallel_tool_use");
     if (type == NULL)
         return tt_refuse_value(f->why, name, "%s must be an object with a type", name);
-    if (strcmp(type, "any") == 0 || strcmp(type, "tool") == 0)
-        return tt_refuse_forced_call(f, name);
-    if (strcmp(type, "auto") != 0 && strcmp(type, "none") != 0)
-        return tt_refuse_value(f->why, name, "the type of %s must be auto or none", name);
-    return one == NULL ||
-           tt_fields_bool(f, "tool_choice.disable_parallel_tool_use", one, &f->out->turn.one_call);
+    if (one != NULL &&
+        !tt_fields_bool(f, "tool_choice.disable_parallel_tool_use", one, &f->out->turn.one_call))
+        return false;
+    if (strcmp(type, "auto") == 0)
+        return true;
+    if (strcmp(type, "none") == 0) {
+        f->form.calls = TT_CALLS_NONE;
+        return true;
+    }
+    f->form.calls = TT_CALLS_DEMANDED;
+    if (strcmp(type, "any") == 0)
+        return true;
+    if (strcmp(type, "tool") != 0)
+        return tt_refuse_value(f->why, name, "the type of %s must be auto, any, tool or none",
+                               name);
+    const char *called = json_string_value(json_object_get(v, "name"));
+    return called != NULL ? tt_form_allow(f, NULL, called)
+                          : tt_refuse_value(f->why, "tool_choice.name", "a tool needs a name");
+}
+
+static bool format(tt_fields *f, const char *name, const json_t *v)
+{
+    const char *type = json_string_value(json_object_get(v, "type"));
+    if (type == NULL)
+        return tt_refuse_value(f->why, name, "%s must be an object with a type", name);
+    if (strcmp(type, "json_schema") != 0)
+        return tt_refuse_unsupported(f->why, name, "the type of %s may be json_schema", name);
+    if (f->form.format != NULL)
+        return tt_refuse_value(f->why, name, "%s and %s exclude each other", f->form.format, name);
+    return tt_form_take_schema(f, name, name, tt_fields_get(v, "schema"));
 }
 
 static bool empty_only(tt_fields *f, const char *name, const json_t *v)
@@ -65,11 +90,11 @@ static bool output_config(tt_fields *f, const char *name, const json_t *v)
     int level = tt_effort_of(effort);
     if (!json_is_object(v))
         return tt_refuse_value(f->why, name, "%s must be an object", name);
-    if (tt_fields_get(v, "format") != NULL)
-        return tt_refuse_unsupported(f->why, "output_config.format", "answers are text");
-    return effort == NULL || level >= TT_EFFORT_LOW ||
-           tt_refuse_value(f->why, "output_config.effort",
-                           "the effort must be low, medium, high, xhigh or max");
+    if (effort != NULL && level < TT_EFFORT_LOW)
+        return tt_refuse_value(f->why, "output_config.effort",
+                               "the effort must be low, medium, high, xhigh or max");
+    const json_t *given = tt_fields_get(v, "format");
+    return given == NULL || format(f, "output_config.format", given);
 }
 
 static bool thinking(tt_fields *f, const char *name, const json_t *v)
@@ -112,7 +137,7 @@ static const tt_field table[] = {
     {"container", TT_FIELD_HONOURED, empty_only},
     {"mcp_servers", TT_FIELD_HONOURED, empty_only},
     {"thread", TT_FIELD_HONOURED, thread},
-    {"output_format", TT_FIELD_REFUSED, NULL},
+    {"output_format", TT_FIELD_HONOURED, format},
     {"cache_control", TT_FIELD_IGNORED, NULL},
     {"context_management", TT_FIELD_IGNORED, NULL},
     {"metadata", TT_FIELD_IGNORED, NULL},
@@ -146,7 +171,7 @@ static const tt_field prompt_table[] = {
 static json_t *as_function(const json_t *tool)
 {
     static const char *const words[][2] = {
-        {"name", "name"}, {"description", "description"}, {"input_schema", "parameters"}};
+        {"name", "name"}, {"description", "description"}, {SCHEMA, "parameters"}};
     json_t *fn = json_object();
     for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
         const json_t *v = tt_fields_get(tool, words[i][0]);
@@ -160,7 +185,10 @@ static bool take_tool(tt_fields *f, const json_t *tool, size_t i, tt_tool_list *
 {
     char where[64];
     snprintf(where, sizeof where, "tools[%zu]", i);
-    const tt_tool_words words = {.where = where, .schema = "input_schema", .name_most = TOOL_NAME};
+    const tt_tool_words words = {.where = where,
+                                 .schema = SCHEMA,
+                                 .name_most = TOOL_NAME,
+                                 .strict = tt_fields_get(tool, "strict")};
     const char *type = json_string_value(tt_fields_get(tool, "type"));
     if (!json_is_object(tool))
         return tt_refuse_value(f->why, where, "must be an object");
@@ -170,28 +198,22 @@ static bool take_tool(tt_fields *f, const json_t *tool, size_t i, tt_tool_list *
     }
     if (tt_fields_get(tool, "cache_control") != NULL)
         tt_fields_ignored(f, "cache_control");
-    if (tt_fields_get(tool, "strict") != NULL)
-        tt_fields_ignored(f, "tools.strict");
     return tt_tool_list_add(f, list, &words, json_object_get(tool, "name"),
-                            tt_fields_get(tool, "input_schema"), as_function(tool));
+                            tt_fields_get(tool, SCHEMA), as_function(tool));
 }
 
 static bool take_tools(tt_fields *f)
 {
     const json_t *tools = tt_fields_get(f->body, "tools");
-    const json_t *choice = json_object_get(tt_fields_get(f->body, "tool_choice"), "type");
     tt_tool_list list;
     size_t i;
     json_t *tool;
-    if (tools == NULL)
-        return true;
-    if (!tt_tool_list_fits(f, tools))
+    if (tools != NULL && !tt_tool_list_fits(f, tools))
         return false;
     tt_tool_list_init(&list);
     bool ok = true;
     json_array_foreach(tools, i, tool) ok = ok && take_tool(f, tool, i, &list);
-    if (ok && (choice == NULL || strcmp(json_string_value(choice), "none") != 0))
-        ok = tt_tool_list_use(f, &list);
+    ok = ok && tt_tool_list_use(f, &list, SCHEMA);
     tt_tool_list_free(&list);
     return ok;
 }

@@ -99,6 +99,32 @@ static void write_tokens(const tt_metrics *m, const tt_metrics_now *now, tt_buf 
     one(b, "decode_tokens_per_second", "gauge", "Of the request that ended last.", m->decode_rate);
 }
 
+static void write_prompt_cache(const tt_state_cache_stats *c, tt_buf *b)
+{
+    head(b, "prompt_cache_tokens_total", "counter",
+         "Tokens of prompts that were not computed again, by where they came from.");
+    for (int t = TT_TIER_NONE + 1; t < TT_TIERS; t++)
+        for (int k = TT_CHECKPOINT_NONE + 1; k < TT_CHECKPOINTS; k++)
+            if (c->served[t][k] > 0)
+                tt_buf_printf(b,
+                              "tinytitan_prompt_cache_tokens_total{tier=\"%s\",kind=\"%s\"} "
+                              "%llu\n",
+                              tt_state_tier_name((tt_state_tier)t),
+                              tt_checkpoint_name((tt_checkpoint_kind)k),
+                              (unsigned long long)c->served[t][k]);
+    head(b, "prompt_cache_refusals_total", "counter", "What was not kept or not used, and why.");
+    for (int r = TT_REFUSED_NOTHING + 1; r < TT_REFUSALS; r++)
+        tt_buf_printf(b, "tinytitan_prompt_cache_refusals_total{reason=\"%s\"} %llu\n",
+                      tt_state_refusal_name((tt_state_refusal)r),
+                      (unsigned long long)c->refused[r]);
+    one(b, "prompt_cache_evictions_total", "counter", "Checkpoints that made room for others.",
+        (double)c->evicted);
+    one(b, "prompt_cache_bytes", "gauge", "Memory of the state of prompts.", (double)c->bytes);
+    one(b, "prompt_cache_limit_bytes", "gauge", "The most that may be.", (double)c->limit);
+    one(b, "prompt_cache_checkpoints", "gauge", "Places that prompts can go on from.",
+        (double)c->checkpoints);
+}
+
 /* Ids hold no control characters, but may hold a quote. */
 static void label(tt_buf *b, const char *text)
 {
@@ -146,7 +172,7 @@ static void write_models(const tt_metrics *m, const tt_metrics_now *now, tt_buf 
 
 void tt_metrics_write(const tt_metrics *m, const tt_metrics_now *now, tt_buf *b)
 {
-    const tt_model_stats *s = &now->model;
+    const tt_model_stats *s = &now->stats.model;
     write_requests(m, now, b);
     one(b, "connections", "gauge", "Connections open.", (double)now->connections);
     one(b, "queue_running", "gauge", "Requests being computed.", (double)now->running);
@@ -158,6 +184,7 @@ void tt_metrics_write(const tt_metrics *m, const tt_metrics_now *now, tt_buf *b)
         (double)now->stored_responses);
     one(b, "stored_response_bytes", "gauge", "What they weigh.", (double)now->stored_bytes);
     write_tokens(m, now, b);
+    write_prompt_cache(&now->stats.cache, b);
     one(b, "expert_hits_total", "counter", "Uses of experts found in memory.",
         (double)s->expert_hits);
     one(b, "expert_misses_total", "counter", "Uses of experts that were read.",

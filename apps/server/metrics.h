@@ -41,7 +41,7 @@ typedef struct tt_metrics_now {
     uint64_t connections, running, waiting, request_memory;
     uint64_t stored_responses, stored_bytes;
     uint64_t prefill_done, prefill_total;
-    tt_model_stats model;
+    tt_engine_stats stats;
     tt_model_set *models;
 } tt_metrics_now;
 

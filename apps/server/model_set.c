@@ -25,7 +25,7 @@ struct tt_model_set {
     size_t loaded; /* changed under the lock by the engine's thread, which reads it without */
     bool busy;     /* the engine's thread's: it was used since it was idle */
     double idle_since;
-    tt_model_stats before; /* of those that were unloaded */
+    tt_engine_stats before; /* of those that were unloaded */
     model models[TT_MODELS];
 };
 
@@ -210,7 +210,7 @@ static void set_loading(tt_model_set *s, size_t i, bool loading)
     pthread_mutex_unlock(&s->lock);
 }
 
-static void add_stats(tt_model_stats *sum, const tt_model_stats *more)
+static void add_model(tt_model_stats *sum, const tt_model_stats *more)
 {
     sum->expert_asks += more->expert_asks;
     sum->expert_hits += more->expert_hits;
@@ -225,9 +225,24 @@ static void add_stats(tt_model_stats *sum, const tt_model_stats *more)
     sum->warm_bytes += more->warm_bytes;
 }
 
+/* What has happened is added; what is there is that of `sum`. */
+static void add_stats(tt_engine_stats *sum, const tt_engine_stats *more)
+{
+    tt_state_cache_stats *c = &sum->cache;
+    add_model(&sum->model, &more->model);
+    c->prompts += more->cache.prompts;
+    c->prompt_tokens += more->cache.prompt_tokens;
+    c->evicted += more->cache.evicted;
+    for (int t = 0; t < TT_TIERS; t++)
+        for (int k = 0; k < TT_CHECKPOINTS; k++)
+            c->served[t][k] += more->cache.served[t][k];
+    for (int r = 0; r < TT_REFUSALS; r++)
+        c->refused[r] += more->cache.refused[r];
+}
+
 size_t tt_model_set_unload(tt_model_set *s, size_t i)
 {
-    tt_model_stats stats;
+    tt_engine_stats stats;
     size_t was = s->loaded;
     if (was == TT_MODEL_NONE || (i != TT_MODEL_NONE && i != was))
         return TT_MODEL_NONE;
@@ -305,9 +320,9 @@ double tt_model_set_idle(tt_model_set *s)
     return wish < 0 ? left : left < 0 || wish < left ? wish : left;
 }
 
-void tt_model_set_stats(tt_model_set *s, tt_model_stats *out)
+void tt_model_set_stats(tt_model_set *s, tt_engine_stats *out)
 {
-    tt_model_stats now = {0};
+    tt_engine_stats now = {0};
     if (s->loaded != TT_MODEL_NONE) {
         const tt_server_engine *e = &s->models[s->loaded].engine;
         e->ops->stats(e->self, &now);

@@ -64,6 +64,6 @@ size_t tt_model_set_unload(tt_model_set *s, size_t i);
  * never. */
 double tt_model_set_idle(tt_model_set *s);
 /* Sums over all models since the start. */
-void tt_model_set_stats(tt_model_set *s, tt_model_stats *out);
+void tt_model_set_stats(tt_model_set *s, tt_engine_stats *out);
 
 #endif

@@ -129,11 +129,15 @@ static void reckon_memory(tt_models *m)
 {
     tt_install_info info;
     uint64_t most = 0;
-    for (size_t i = 0; m->n > 1 && i < m->n; i++)
-        if (tt_install_describe(m->entries[i].path, &info, NULL) == TT_OK &&
-            info.tokenizer_bytes > most)
+    uint32_t vocab = 0;
+    for (size_t i = 0; i < m->n; i++) {
+        if (tt_install_describe(m->entries[i].path, &info, NULL) != TT_OK)
+            continue;
+        if (m->n > 1 && info.tokenizer_bytes > most)
             most = info.tokenizer_bytes;
-    m->memory = tt_server_memory_of(m->o->queue_limit, most);
+        vocab = info.vocab_size > vocab ? info.vocab_size : vocab;
+    }
+    m->memory = tt_server_memory_of(m->o->queue_limit, most, vocab);
 }
 
 static tt_status make_set(tt_models *m, tt_error *err)

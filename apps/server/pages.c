@@ -46,6 +46,38 @@ static void status_of_models(const tt_server *s, tt_buf *b)
     tt_buf_putc(b, ']');
 }
 
+/* Counters that are not 0, by their names. */
+static void status_of_prompt_cache(const tt_state_cache_stats *c, tt_buf *b)
+{
+    const char *comma = "";
+    tt_buf_printf(b,
+                  ",\"prompt_cache\":{\"bytes\":%llu,\"limit\":%llu,\"blocks\":%llu,"
+                  "\"checkpoints\":%llu,\"evicted\":%llu,\"prompts\":%llu,"
+                  "\"prompt_tokens\":%llu,\"served\":[",
+                  (unsigned long long)c->bytes, (unsigned long long)c->limit,
+                  (unsigned long long)c->blocks, (unsigned long long)c->checkpoints,
+                  (unsigned long long)c->evicted, (unsigned long long)c->prompts,
+                  (unsigned long long)c->prompt_tokens);
+    for (int t = 0; t < TT_TIERS; t++)
+        for (int k = 0; k < TT_CHECKPOINTS; k++)
+            if (c->served[t][k] > 0) {
+                tt_buf_printf(b, "%s{\"tier\":\"%s\",\"kind\":\"%s\",\"tokens\":%llu}", comma,
+                              tt_state_tier_name((tt_state_tier)t),
+                              tt_checkpoint_name((tt_checkpoint_kind)k),
+                              (unsigned long long)c->served[t][k]);
+                comma = ",";
+            }
+    tt_buf_puts(b, "],\"refused\":{");
+    comma = "";
+    for (int r = 0; r < TT_REFUSALS; r++)
+        if (c->refused[r] > 0) {
+            tt_buf_printf(b, "%s\"%s\":%llu", comma, tt_state_refusal_name((tt_state_refusal)r),
+                          (unsigned long long)c->refused[r]);
+            comma = ",";
+        }
+    tt_buf_puts(b, "}}");
+}
+
 static void status(const tt_server *s, tt_buf *b)
 {
     size_t loaded = tt_model_set_loaded(s->models);
@@ -69,12 +101,15 @@ static void status(const tt_server *s, tt_buf *b)
                   s->n_connections, (unsigned long long)atomic_load(&s->memory.used));
     tt_buf_printf(b,
                   "\"memory\":{\"budget\":%llu,\"total\":%llu,\"weights\":%llu,"
-                  "\"expert_slots\":%llu,\"kv\":%llu,\"state\":%llu,\"scratch\":%llu,"
-                  "\"fixed\":%llu}}",
+                  "\"expert_slots\":%llu,\"kv\":%llu,\"state\":%llu,\"prompt_cache\":%llu,"
+                  "\"scratch\":%llu,\"fixed\":%llu}",
                   (unsigned long long)p->budget, (unsigned long long)p->total,
                   (unsigned long long)p->weights, (unsigned long long)p->expert_slots,
                   (unsigned long long)p->kv, (unsigned long long)p->state,
-                  (unsigned long long)p->scratch, (unsigned long long)p->fixed);
+                  (unsigned long long)p->prompt_cache, (unsigned long long)p->scratch,
+                  (unsigned long long)p->fixed);
+    status_of_prompt_cache(&v.stats.cache, b);
+    tt_buf_putc(b, '}');
 }
 
 static void metrics(const tt_server *s, tt_buf *b)
@@ -92,7 +127,7 @@ static void metrics(const tt_server *s, tt_buf *b)
                           .stored_bytes = stored.bytes,
                           .prefill_done = v.prefill_done,
                           .prefill_total = v.prefill_total,
-                          .model = v.stats,
+                          .stats = v.stats,
                           .models = s->models};
     tt_metrics_write(&s->metrics, &now, b);
 }

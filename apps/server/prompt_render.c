@@ -6,13 +6,12 @@
 const char *const tt_effort_words[TT_EFFORTS + 1] = {"none", "minimal", "low", "medium",
                                                      "high", "xhigh",   "max", NULL};
 
-static bool ends_in_thought(const char *text, size_t len)
+static bool ends_in(const char *text, size_t len, const char *tag)
 {
-    static const char open[] = "<think>";
+    size_t n = strlen(tag);
     while (len > 0 && text[len - 1] == '\n')
         len--;
-    return len >= sizeof open - 1 &&
-           memcmp(text + len - (sizeof open - 1), open, sizeof open - 1) == 0;
+    return len >= n && memcmp(text + len - n, tag, n) == 0;
 }
 
 tt_status tt_prompt_render(const tt_tokenizer *tok, const tt_engine_render *r,
@@ -29,7 +28,9 @@ tt_status tt_prompt_render(const tt_tokenizer *tok, const tt_engine_render *r,
     char *text = NULL;
     size_t len = 0;
     TT_TRY(tt_chat_render(tok, r->messages, &chat, &text, &len, err));
-    p.in_thought = ends_in_thought(text, len);
+    p.in_thought = ends_in(text, len, "<think>");
+    p.may_think = !p.in_thought && r->thinking != TT_THINKING_OFF &&
+                  !ends_in(text, len, "</think>") && tt_tokenizer_special_id(tok, "<think>") >= 0;
     tt_status st = tt_tokenizer_encode(tok, text, len, true, &p.ids, &p.n, err);
     tt_free(text);
     if (st == TT_OK)

@@ -4,7 +4,8 @@
 #include <string.h>
 #include <sys/random.h>
 
-#define MOST_WORDS 4096u
+#define MOST_WORDS   4096u
+#define MOST_RELAXED 2048u
 
 void tt_answer_request_free(tt_answer_request *r)
 {
@@ -27,6 +28,7 @@ void tt_fields_init(tt_fields *f, const json_t *body, const tt_engine_info *info
     tt_buf_init(&f->adjusted, MOST_WORDS);
     tt_buf_init(&f->ignored, MOST_WORDS);
     tt_buf_init(&f->repaired, MOST_WORDS);
+    tt_buf_init(&f->relaxed, MOST_WORDS);
     *why = (tt_refusal){0};
 }
 
@@ -35,6 +37,8 @@ void tt_fields_free(tt_fields *f)
     tt_buf_free(&f->adjusted);
     tt_buf_free(&f->ignored);
     tt_buf_free(&f->repaired);
+    tt_buf_free(&f->relaxed);
+    tt_answer_form_free(&f->form);
 }
 
 static void add_word(tt_buf *words, const char *name)
@@ -58,6 +62,12 @@ void tt_fields_adjusted(tt_fields *f, const char *name)
 void tt_fields_ignored(tt_fields *f, const char *name)
 {
     add_word(&f->ignored, name);
+}
+
+/* Of many the first ones. */
+void tt_fields_relaxed(tt_fields *f, const char *word)
+{
+    add_word(&f->relaxed, f->relaxed.len < MOST_RELAXED ? word : "more");
 }
 
 const json_t *tt_fields_get(const json_t *object, const char *name)

@@ -12,6 +12,7 @@
 
 #include <jansson.h>
 
+#include "server/answer_form.h"
 #include "server/refusal.h"
 #include "server/turn.h"
 
@@ -29,8 +30,10 @@ typedef struct tt_fields {
     const json_t *body;
     const tt_engine_info *info;
     tt_answer_request *out;
-    tt_buf adjusted, ignored, repaired; /* words for the log */
-    uint64_t max_tokens;                /* UINT64_MAX: not named */
+    tt_buf adjusted, ignored, repaired, relaxed; /* words for the log */
+    tt_answer_form form;
+    tt_grammar_shelf *grammars; /* NULL: nothing is computed, so that none is made */
+    uint64_t max_tokens;        /* UINT64_MAX: not named */
     bool top_p_zero;
     tt_refusal *why;
 } tt_fields;
@@ -58,6 +61,7 @@ bool tt_fields_walk(tt_fields *f, const tt_field *shared, const tt_field *table)
 const json_t *tt_fields_get(const json_t *object, const char *name);
 void tt_fields_adjusted(tt_fields *f, const char *name);
 void tt_fields_ignored(tt_fields *f, const char *name);
+void tt_fields_relaxed(tt_fields *f, const char *word);
 
 /* `model` is there and is that of `info`, which was chosen by it. */
 bool tt_fields_model(tt_fields *f);

@@ -150,7 +150,6 @@ static bool reasoning(tt_fields *f, const char *name, const json_t *v)
     return true;
 }
 
-/* What an answer has to be comes through here, and through the row of Chat Completions. */
 static bool text_format(tt_fields *f, const char *name, const json_t *v)
 {
     if (!json_is_object(v))
@@ -158,7 +157,12 @@ static bool text_format(tt_fields *f, const char *name, const json_t *v)
     if (tt_fields_get(v, "verbosity") != NULL)
         tt_fields_ignored(f, "text.verbosity");
     const json_t *format = tt_fields_get(v, "format");
-    return format == NULL || take_row(tt_chat_fields, f, "response_format", "text.format", format);
+    return format == NULL || tt_form_take_format(f, "text.format", format, NULL);
+}
+
+static bool tool_choice(tt_fields *f, const char *name, const json_t *v)
+{
+    return tt_form_take_choice(f, name, v, false);
 }
 
 /* clang-format off */
@@ -176,7 +180,7 @@ static const tt_field table[] = {
     {"frequency_penalty", TT_FIELD_HONOURED, shared},
     {"seed", TT_FIELD_HONOURED, shared},
     {"max_output_tokens", TT_FIELD_HONOURED, tt_field_max_tokens},
-    {"tool_choice", TT_FIELD_HONOURED, as_chat},
+    {"tool_choice", TT_FIELD_HONOURED, tool_choice},
     {"parallel_tool_calls", TT_FIELD_HONOURED, as_chat},
     {"chat_template_kwargs", TT_FIELD_HONOURED, as_chat},
     {"instructions", TT_FIELD_HONOURED, text},
@@ -330,6 +334,15 @@ static void write_json(tt_buf *b, const json_t *v)
     tt_free(json);
 }
 
+/* What was given, or what stands for nothing given. */
+static void write_or(tt_buf *b, const json_t *v, const char *otherwise)
+{
+    if (v != NULL)
+        write_json(b, v);
+    else
+        tt_buf_puts(b, otherwise);
+}
+
 static void write_field(tt_buf *b, const tt_fields *f, const char *name)
 {
     tt_buf_printf(b, ",\"%s\":", name);
@@ -341,8 +354,6 @@ static bool write_echo(tt_fields *f, const conversation *c, tt_response_plan *p)
 {
     const tt_turn_request *t = &f->out->turn;
     const tt_sampler_options *s = &t->sampling;
-    const json_t *labels = tt_fields_get(f->body, "metadata");
-    const json_t *choice = tt_fields_get(f->body, "tool_choice");
     tt_buf *b = &p->echo;
     tt_buf_printf(b, "\"background\":false,\"frequency_penalty\":%.7g",
                   (double)s->frequency_penalty);
@@ -352,10 +363,7 @@ static bool write_echo(tt_fields *f, const conversation *c, tt_response_plan *p)
     else
         tt_buf_puts(b, ",\"max_output_tokens\":null");
     tt_buf_puts(b, ",\"max_tool_calls\":null,\"metadata\":");
-    if (labels != NULL)
-        write_json(b, labels);
-    else
-        tt_buf_puts(b, "{}");
+    write_or(b, tt_fields_get(f->body, "metadata"), "{}");
     write_field(b, f, "model");
     tt_buf_printf(b, ",\"parallel_tool_calls\":%s,\"presence_penalty\":%.7g",
                   t->one_call ? "false" : "true", (double)s->presence_penalty);
@@ -366,10 +374,12 @@ static bool write_echo(tt_fields *f, const conversation *c, tt_response_plan *p)
                   tt_effort_words[c->effort >= 0 ? c->effort : 0]);
     tt_buf_printf(b, ",\"summary\":%s}", p->summary ? "\"detailed\"" : "null");
     write_field(b, f, "safety_identifier");
-    tt_buf_printf(b,
-                  ",\"service_tier\":\"default\",\"temperature\":%.7g,\"text\":{\"format\":"
-                  "{\"type\":\"text\"}},\"tool_choice\":\"%s\",\"tools\":",
-                  (double)s->temperature, choice != NULL ? json_string_value(choice) : "auto");
+    tt_buf_printf(b, ",\"service_tier\":\"default\",\"temperature\":%.7g,\"text\":{\"format\":",
+                  (double)s->temperature);
+    write_or(b, tt_fields_get(tt_fields_get(f->body, "text"), "format"), "{\"type\":\"text\"}");
+    tt_buf_puts(b, "},\"tool_choice\":");
+    write_or(b, tt_fields_get(f->body, "tool_choice"), "\"auto\"");
+    tt_buf_puts(b, ",\"tools\":");
     write_json(b, c->tools.echo);
     tt_buf_printf(b, ",\"top_logprobs\":%u,\"top_p\":%.7g,\"truncation\":\"disabled\"",
                   t->top_logprobs, (double)s->top_p);
@@ -394,8 +404,10 @@ static void take_options(const tt_fields *f, tt_response_plan *p)
     p->store = !json_is_false(tt_fields_get(f->body, "store"));
     p->summary = tt_fields_get(thoughts, "summary") != NULL ||
                  tt_fields_get(thoughts, "generate_summary") != NULL;
-    json_array_foreach(words, i, word) p->carried |=
-        is_include(word, "reasoning.encrypted_content");
+    json_array_foreach(words, i, word)
+    {
+        p->carried |= is_include(word, "reasoning.encrypted_content");
+    }
 }
 
 /* Of what was read for the prompt, only what is rendered stays in memory. */
@@ -413,12 +425,12 @@ static bool render_all(tt_fields *f, const tt_server_engine *engine, conversatio
 static bool make_prompt(tt_fields *f, const tt_server_engine *engine, conversation *c,
                         tt_response_plan *p)
 {
-    const json_t *choice = tt_fields_get(f->body, "tool_choice");
-    bool none = choice != NULL && strcmp(json_string_value(choice), "none") == 0;
     if (is_answered(c->messages))
         return tt_refuse_unsupported(f->why, "input",
                                      "the last item is the assistant's: answers are not continued");
-    if (!none && !dump_tools(f, c->tools.prompt, &f->out->turn.tools))
+    if (!tt_form_finish(f, c->tools.prompt, &c->tools.check, "parameters"))
+        return false;
+    if (f->form.calls != TT_CALLS_NONE && !dump_tools(f, c->tools.prompt, &f->out->turn.tools))
         return false;
     if (!render_all(f, engine, c) || !tt_fields_room(f, "input") || !write_echo(f, c, p))
         return false;

@@ -3,15 +3,12 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "server/tool_check.h"
-
 #define TOOL_NAME 128u
 
 /* Of one list in work. */
 typedef struct reader {
     tt_fields *f;
     tt_response_tools *t;
-    tt_tool_check check;
     size_t n;
     bool in_items; /* not those of the body */
 } reader;
@@ -89,7 +86,8 @@ static json_t *echo_of(const json_t *tool, bool custom)
     else
         bad |= json_object_set_new(out, "parameters",
                                    more != NULL ? json_incref((json_t *)more) : json_null()) |
-               json_object_set_new(out, "strict", json_false());
+               json_object_set_new(out, "strict",
+                                   json_boolean(json_is_true(json_object_get(tool, "strict"))));
     if (bad == 0)
         return out;
     json_decref(out);
@@ -127,20 +125,20 @@ static bool add_tool(reader *r, const json_t *tool, const char *where, bool cust
 {
     const json_t *name = json_object_get(tool, "name");
     const json_t *schema = custom ? NULL : tt_fields_get(tool, "parameters");
+    const json_t *strict = custom ? NULL : tt_fields_get(tool, "strict");
+    tt_tool_check *check = &r->t->check;
     char called[2 * TOOL_NAME + 2] = "";
     if (tt_tool_name_fits(name, TOOL_NAME))
         snprintf(called, sizeof called, "%s%s%s", space != NULL ? space : "",
                  space != NULL ? "." : "", json_string_value(name));
-    if (r->in_items && json_object_get(r->check.names, called) != NULL)
+    if (r->in_items && json_object_get(check->places, called) != NULL)
         return true;
     if (++r->n > TT_TOOLS)
         return tt_refuse_large(r->f->why, "tools", "there may be %u tools", TT_TOOLS);
-    if (tt_fields_get(tool, "strict") != NULL)
-        tt_fields_ignored(r->f, "tools.strict");
-    return tt_tool_check_function(&r->check, where, name, TOOL_NAME, "parameters", schema,
-                                  r->f->why) &&
+    return tt_tool_check_function(check, where, name, TOOL_NAME, "parameters", schema, r->f->why) &&
            check_texts(r, where, tool, custom) &&
-           tt_tool_check_once(&r->check, where, called, r->f->why) &&
+           tt_tool_check_once(check, where, called, r->f->why) &&
+           tt_tool_check_strict(check, where, called, strict, r->f->why) &&
            put_tool(r, tool, custom, space, called, echo);
 }
 
@@ -229,15 +227,13 @@ bool tt_response_tools_read(tt_fields *f, const json_t *items, tt_response_tools
 {
     const json_t *tools = tt_fields_get(f->body, "tools");
     reader r = {.f = f, .t = t};
-    *t = (tt_response_tools){json_array(), json_array(), json_object()};
+    *t = (tt_response_tools){.prompt = json_array(), .echo = json_array(), .given = json_object()};
+    tt_tool_check_init(&t->check);
     if (tools != NULL && !json_is_array(tools))
         return tt_refuse_value(f->why, "tools", "tools must be an array");
     if (json_array_size(tools) > TT_TOOLS)
         return tt_refuse_large(f->why, "tools", "there may be %u tools", TT_TOOLS);
-    tt_tool_check_init(&r.check);
-    bool ok = take_list(&r, tools, "tools", t->echo) && take_items(&r, items);
-    tt_tool_check_free(&r.check);
-    return ok;
+    return take_list(&r, tools, "tools", t->echo) && take_items(&r, items);
 }
 
 void tt_response_tools_free(tt_response_tools *t)
@@ -245,6 +241,7 @@ void tt_response_tools_free(tt_response_tools *t)
     json_decref(t->prompt);
     json_decref(t->echo);
     json_decref(t->given);
+    tt_tool_check_free(&t->check);
     *t = (tt_response_tools){0};
 }
 

@@ -15,6 +15,7 @@ typedef struct tt_response_tools {
     json_t *echo;   /* as they were given, in full and without hosted ones */
     json_t *given;  /* custom tools and those of namespaces by the model's name; namespaces with
                        a dot behind */
+    tt_tool_check check;
 } tt_response_tools;
 
 /* `tools` of the body, and those that come in items: of two with one name these are left out. */

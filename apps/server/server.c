@@ -148,6 +148,7 @@ void tt_server_admit(tt_server *s, tt_conn *c)
     job->chunked = !tt_http1_is_old(&c->http);
     job->created = (int64_t)time(NULL);
     job->responses = s->responses;
+    job->grammars = s->grammars;
     tt_buf_free(&job->body);
     job->body = c->body;
     tt_buf_init(&c->body, TT_BODY_MOST);
@@ -615,6 +616,8 @@ tt_status tt_server_create(const tt_server_config *config, tt_model_set *models,
     if (st == TT_OK && s->responses == NULL)
         st = tt_fail(err, TT_ERR_NOMEM, "out of memory for the server");
     if (st == TT_OK)
+        st = tt_grammar_shelf_create(TT_GRAMMARS, &s->grammars, err);
+    if (st == TT_OK)
         st = tt_work_create(models, &s->memory, wake, s, &s->work, err);
     if (st != TT_OK) {
         tt_server_close(&s);
@@ -665,6 +668,7 @@ void tt_server_close(tt_server **p)
         tt_conn_close(s->connections);
     tt_work_close(&s->work);
     tt_response_store_close(&s->responses);
+    tt_grammar_shelf_close(&s->grammars);
     if (s->tcp != NULL)
         evconnlistener_free(s->tcp);
     if (s->local != NULL)

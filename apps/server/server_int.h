@@ -67,6 +67,7 @@ struct tt_server {
     tt_request_memory memory;
     tt_work *work;
     tt_response_store *responses;
+    tt_grammar_shelf *grammars;
     struct event_base *base;
     struct evconnlistener *tcp, *local;
     struct event *woken, *signals[3], *last_call;

@@ -65,6 +65,7 @@ static inline uint64_t tt_body_limit(uint32_t context)
 #define TT_TOOLS           512u
 #define TT_SCHEMA          (64 * TT_KIB)
 #define TT_SCHEMAS         TT_MIB
+#define TT_GRAMMARS        (24 * TT_MIB) /* compiled ones, in use and kept; the largest has 18 */
 #define TT_STOP_STRINGS    16u
 #define TT_STOP_BYTES      256u
 #define TT_CHOICES         8u

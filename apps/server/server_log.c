@@ -111,6 +111,9 @@ void tt_log_answer(const tt_server_log *log, const tt_log_request *r)
     if (r->computed) {
         number(log, &b, "prompt_tokens", (double)r->prompt);
         number(log, &b, "cached_tokens", (double)r->cached);
+        word(log, &b, "cache_tier", r->tier);
+        word(log, &b, "cache_kind", r->kind);
+        word(log, &b, "cache_refused", r->refused);
         number(log, &b, "generated_tokens", (double)r->generated);
         number(log, &b, "reasoning_tokens", (double)r->thought);
     }
@@ -119,6 +122,7 @@ void tt_log_answer(const tt_server_log *log, const tt_log_request *r)
     word(log, &b, "adjusted", r->adjusted);
     word(log, &b, "ignored", r->ignored);
     word(log, &b, "repaired", r->repaired);
+    word(log, &b, "relaxed", r->relaxed);
     word(log, &b, "detail", r->detail);
     end(log, &b);
 }

@@ -23,9 +23,10 @@ typedef struct tt_log_request {
     const char *model; /* NULL: none */
     bool computed;     /* the numbers below mean something */
     size_t prompt, cached, generated, thought;
+    const char *tier, *kind, *refused; /* of the prompt cache; NULL: nothing */
     uint32_t bad_calls;
-    const char *adjusted, *ignored, *repaired; /* "" when there was none */
-    const char *detail;                        /* of a failure inside: for the log alone, or NULL */
+    const char *adjusted, *ignored, *repaired, *relaxed; /* "" when there was none */
+    const char *detail; /* of a failure inside: for the log alone, or NULL */
 } tt_log_request;
 
 void tt_log_say(const tt_server_log *log, const char *fmt, ...) TT_PRINTF(2, 3);

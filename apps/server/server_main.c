@@ -69,9 +69,13 @@ static tt_status planned(const tt_server_options *o, const tt_models_places *pla
     tt_models *models = NULL;
     size_t i = 0;
     snprintf(install, TT_MAX_PATH, "%s", o->model);
-    *memory = tt_server_memory_of(o->queue_limit, 0);
-    if (o->models_dir == NULL)
+    if (o->models_dir == NULL) {
+        /* What cannot be read is told by who plans it. */
+        tt_install_info info = {0};
+        (void)!tt_install_describe(install, &info, NULL);
+        *memory = tt_server_memory_of(o->queue_limit, 0, info.vocab_size);
         return TT_OK;
+    }
     TT_TRY(tt_models_open(o, places, &quiet, &models, err));
     tt_status st = tt_models_first(models, &i, err);
     if (st == TT_OK) {

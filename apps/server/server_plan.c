@@ -5,15 +5,25 @@
 
 #define CONNECTION_BYTES (12 * TT_KIB) /* head that is kept, buffers, events */
 
-tt_server_memory tt_server_memory_of(uint32_t queue_limit, uint64_t tokenizer)
+/* Of the tokens laid out for masks, the masks that are remembered, and the place of one answer: on
+ * the safe side of what 151,669 ids of a real tokenizer take (18 MiB, of which 2 MiB while it is
+ * made). */
+static uint64_t mask_bytes(uint32_t vocab)
+{
+    return 12 * TT_MIB + (uint64_t)vocab * 64;
+}
+
+tt_server_memory tt_server_memory_of(uint32_t queue_limit, uint64_t tokenizer, uint32_t vocab)
 {
     tt_server_memory m = {.requests = TT_REQUEST_MEMORY,
                           .connections = TT_CONNECTIONS * CONNECTION_BYTES,
                           .streams = 2 * TT_OUTBOX + queue_limit * (16 * TT_KIB),
                           .responses = TT_STORED_BYTES,
                           .rendering = TT_TEMPLATE_MEMORY + TT_TEMPLATE_OUTPUT,
+                          .grammars = TT_GRAMMARS + mask_bytes(vocab),
                           .tokenizers = TT_TOKENIZERS_BESIDES * tokenizer};
-    m.total = m.requests + m.connections + m.streams + m.responses + m.rendering + m.tokenizers;
+    m.total = m.requests + m.connections + m.streams + m.responses + m.rendering + m.grammars +
+              m.tokenizers;
     return m;
 }
 
@@ -54,13 +64,16 @@ static void write_memory(const tt_server_options *o, const tt_server_memory *m, 
         row(b, "expert slots", p->expert_slots, "");
     row(b, "KV", p->kv, "");
     row(b, "state", p->state, "recurrent, convolution, checkpoint");
+    if (p->prompt_cache > 0)
+        row(b, "prompt cache", p->prompt_cache, "state of prompts, for those that begin alike");
     row(b, "scratch", p->scratch, "one prefill chunk, logits");
     row(b, "program", p->fixed, "its files, tables, tokenizer, stacks; the kernel's tables");
     row(b, "requests", m->requests, "bodies and JSON trees");
     row(b, "connections", m->connections, "");
     row(b, "streams", m->streams, "what clients have not read yet");
     row(b, "responses", m->responses, "stored ones, for those that continue them");
-    row(b, "rendering", m->rendering, "one chat template");
+    row(b, "rendering", m->rendering, "one chat template, or a grammar that is compiled");
+    row(b, "grammars", m->grammars, "compiled ones, tokens laid out for them");
     if (m->tokenizers > 0)
         row(b, "tokenizers", m->tokenizers, "of models that are not loaded");
     row(b, "total", p->total + m->total, "");
@@ -87,10 +100,12 @@ static void write_limits(const tt_server_options *o, const tt_plan *p, tt_buf *b
                   (unsigned long long)(TT_OUTBOX / TT_MIB), TT_HEARTBEAT_SECONDS);
     tt_buf_printf(b,
                   "  JSON depth %u; messages %u; tools %u, schemas %llu KiB each and %llu MiB "
-                  "together; stop strings %u of %u bytes; tool call %llu KiB; stored responses %u, "
+                  "together; compiled grammars %llu MiB; stop strings %u of %u bytes; tool call "
+                  "%llu KiB; stored responses %u, "
                   "%llu MiB\n",
                   TT_REQUEST_DEPTH, TT_MESSAGES, TT_TOOLS, (unsigned long long)(TT_SCHEMA / TT_KIB),
-                  (unsigned long long)(TT_SCHEMAS / TT_MIB), TT_STOP_STRINGS, TT_STOP_BYTES,
+                  (unsigned long long)(TT_SCHEMAS / TT_MIB),
+                  (unsigned long long)(TT_GRAMMARS / TT_MIB), TT_STOP_STRINGS, TT_STOP_BYTES,
                   (unsigned long long)(TT_TOOL_CALL / TT_KIB), TT_STORED_RESPONSES,
                   (unsigned long long)(TT_STORED_BYTES / TT_MIB));
 }

@@ -7,13 +7,14 @@
 
 void tt_tool_check_init(tt_tool_check *c)
 {
-    *c = (tt_tool_check){.names = json_object()};
+    *c = (tt_tool_check){.places = json_object(), .strict = json_object()};
 }
 
 void tt_tool_check_free(tt_tool_check *c)
 {
-    json_decref(c->names);
-    c->names = NULL;
+    json_decref(c->places);
+    json_decref(c->strict);
+    *c = (tt_tool_check){0};
 }
 
 bool tt_tool_name_fits(const json_t *name, size_t most)
@@ -50,8 +51,19 @@ bool tt_tool_check_once(tt_tool_check *c, const char *where, const char *name, t
 {
     char param[96];
     snprintf(param, sizeof param, "%s.name", where);
-    if (json_object_get(c->names, name) != NULL)
+    if (json_object_get(c->places, name) != NULL)
         return tt_refuse_value(why, param, "two tools have the same name");
-    return json_object_set_new(c->names, name, json_true()) == 0 ||
+    return json_object_set_new(c->places, name, json_string(where)) == 0 ||
+           tt_refuse(why, 503, "memory_full", NULL, "there is no memory for the tools");
+}
+
+bool tt_tool_check_strict(tt_tool_check *c, const char *where, const char *name,
+                          const json_t *strict, tt_refusal *why)
+{
+    char param[96];
+    snprintf(param, sizeof param, "%s.strict", where);
+    if (strict != NULL && !json_is_boolean(strict))
+        return tt_refuse_value(why, param, "strict must be true or false");
+    return !json_is_true(strict) || json_object_set_new(c->strict, name, json_true()) == 0 ||
            tt_refuse(why, 503, "memory_full", NULL, "there is no memory for the tools");
 }

@@ -1,6 +1,6 @@
 /* tool_check.h: what every tool of a request must keep to, whatever protocol it comes in.
  *
- * Owns:      names, schemas, their bounds, that no name comes twice.
+ * Owns:      names, schemas, their bounds, that no name comes twice, which are strict.
  * Not here:  the shape of a tool in a protocol.
  * Laws:      a tool that is refused is named by its place.
  * Threads:   one.
@@ -13,7 +13,8 @@
 #include "server/refusal.h"
 
 typedef struct tt_tool_check {
-    json_t *names; /* that were there, as keys */
+    json_t *places; /* of tools that were there, by the model's name for them */
+    json_t *strict; /* names of those that are strict, as keys */
     size_t schemas;
 } tt_tool_check;
 
@@ -28,5 +29,8 @@ bool tt_tool_check_function(tt_tool_check *c, const char *where, const json_t *n
                             const char *field, const json_t *schema, tt_refusal *why);
 /* That the model's name for it is a new one. */
 bool tt_tool_check_once(tt_tool_check *c, const char *where, const char *name, tt_refusal *why);
+/* What the tool says of being strict: a boolean, or NULL. */
+bool tt_tool_check_strict(tt_tool_check *c, const char *where, const char *name,
+                          const json_t *strict, tt_refusal *why);
 
 #endif

@@ -13,6 +13,7 @@ void tt_turn_request_free(tt_turn_request *r)
 {
     tt_free(r->prompt.ids);
     tt_free(r->tools);
+    tt_grammar_shelf_give(&r->grammar);
     for (uint32_t i = 0; i < r->n_stops; i++)
         tt_free(r->stops[i]);
     *r = (tt_turn_request){0};
@@ -118,6 +119,8 @@ static tt_status run_choice(const tt_server_engine *engine, choice *c, const ato
     tt_engine_request q = {.ids = r->prompt.ids,
                            .n = r->prompt.n,
                            .in_thought = r->prompt.in_thought,
+                           .may_think = r->prompt.may_think,
+                           .document = r->document,
                            .plain = r->plain,
                            .tools = r->tools,
                            .sampling = r->sampling,
@@ -125,12 +128,16 @@ static tt_status run_choice(const tt_server_engine *engine, choice *c, const ato
                            .logprobs = r->logprobs,
                            .top_logprobs = r->top_logprobs,
                            .cancel = cancel};
+    if (r->grammar != NULL)
+        q.grammar = tt_lent_grammar_get(r->grammar);
     q.sampling.seed += c->i;
     c->usage->stopped_by = NULL;
     c->sink->begin(c->sink->ctx, c->i);
     tt_status st = engine->ops->generate(engine->self, &q, on_event, c, &result, err);
-    if (c->i == 0)
-        c->usage->cached = result.cached_tokens;
+    if (c->i == 0) {
+        c->usage->cached = result.reuse.tokens;
+        c->usage->reuse = result.reuse;
+    }
     c->usage->generated += result.generated_tokens;
     c->usage->thought += result.thought_tokens;
     c->usage->prefill_seconds += result.prefill_seconds;

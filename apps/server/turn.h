@@ -11,6 +11,7 @@
 #define TT_SERVER_TURN_H
 
 #include "server/engine.h"
+#include "server/grammar_shelf.h"
 #include "server/server_limits.h"
 
 #define TT_CALL_ID 30u /* "call_", 24 hexadecimal digits, NUL */
@@ -27,12 +28,15 @@ typedef struct tt_turn_request {
     bool logprobs;
     uint32_t top_logprobs;
     bool one_call;
+    tt_lent_grammar *grammar; /* what the answer is held to, or NULL */
+    bool document;            /* of the grammar: a document may come in place of calls */
 } tt_turn_request;
 
 void tt_turn_request_free(tt_turn_request *r);
 
 typedef struct tt_turn_usage {
     size_t prompt, cached, generated, thought;
+    tt_session_reuse reuse; /* where the cached ones came from */
     uint32_t bad_calls;
     double prefill_seconds, decode_seconds;
     const char

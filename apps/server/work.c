@@ -40,7 +40,7 @@ struct tt_work {
     tt_job *running;
     uint32_t waiting;
     uint64_t prefill_done, prefill_total;
-    tt_model_stats stats;
+    tt_engine_stats stats;
 };
 
 /* ---- jobs ---- */
@@ -69,6 +69,7 @@ void tt_job_free(tt_job *job)
     tt_buf_free(&job->adjusted);
     tt_buf_free(&job->ignored);
     tt_buf_free(&job->repaired);
+    tt_buf_free(&job->relaxed);
     free(job);
 }
 
@@ -259,6 +260,7 @@ static void read_request(tt_work *w, tt_job *job, const json_t *body, uint64_t h
     if (!choose(w, job, body, &c))
         return;
     tt_fields_init(&f, body, &c.info, &job->request, &job->refusal);
+    f.grammars = tt_job_counts(job->kind) ? NULL : job->grammars;
     if (job->kind == TT_JOB_CHAT)
         tt_chat_request_read(&f, &c.engine);
     else if (job->kind == TT_JOB_TEXT)
@@ -274,6 +276,8 @@ static void read_request(tt_work *w, tt_job *job, const json_t *body, uint64_t h
     job->adjusted = f.adjusted;
     job->ignored = f.ignored;
     job->repaired = f.repaired;
+    job->relaxed = f.relaxed;
+    tt_answer_form_free(&f.form);
 }
 
 static void read_unload(tt_work *w, tt_job *job, const json_t *body)
@@ -341,7 +345,7 @@ typedef struct run {
 
 static void look(run *u, bool now)
 {
-    tt_model_stats stats;
+    tt_engine_stats stats;
     double t = tt_now();
     if (!now && t - u->looked < STATS_SECONDS)
         return;

@@ -51,12 +51,13 @@ typedef struct tt_job {
     uint64_t reserved; /* of request memory, for the body, then for `response` */
     atomic_bool cancel;
     tt_response_store *responses;
+    tt_grammar_shelf *grammars;
     /* the preparing thread's, read once it is prepared */
     tt_refusal refusal;
     size_t model; /* of the set; of an unload perhaps TT_MODEL_NONE */
     tt_answer_request request;
     tt_response_plan response; /* of a RESPONSE or COMPACT */
-    tt_buf adjusted, ignored, repaired;
+    tt_buf adjusted, ignored, repaired, relaxed;
     /* guarded */
     bool prepared, started, finished, in_news;
     double started_at, ended_at;
@@ -101,7 +102,7 @@ typedef struct tt_work_view {
     bool running;
     double running_since;
     uint32_t waiting;
-    tt_model_stats stats; /* as of a moment ago */
+    tt_engine_stats stats; /* as of a moment ago */
 } tt_work_view;
 void tt_work_look(tt_work *w, tt_work_view *view);
 

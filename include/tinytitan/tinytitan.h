@@ -13,6 +13,9 @@
  * thread at a time. tt_tokenizer  text <-> ids, chat template, tool-call parsing. Opens without
  * weights. Read-only after load and usable from several threads; a tt_decoder belongs to one
  * thread.
+ *   tt_state_cache  what prompts have left behind, for the sessions of one model: a prompt that
+ * begins like one before it is not read again from its start. The model must outlive it, and it the
+ * sessions that use it. Calls on it and on those sessions come from one thread at a time.
  *   tt_grammar    a compiled language that answers can be held to, tt_lexicon the tokens laid out
  * for that, tt_constraint one answer's place in a grammar.
  *
@@ -114,6 +117,7 @@ typedef struct tt_decoder tt_decoder;
 typedef struct tt_lexicon tt_lexicon;
 typedef struct tt_grammar tt_grammar;
 typedef struct tt_constraint tt_constraint;
+typedef struct tt_state_cache tt_state_cache;
 
 typedef struct tt_model_options {
     const char *backend; /* "cpu" (default) or "ref" */
@@ -147,10 +151,15 @@ typedef struct tt_model_options {
                            run begins cold and the profile is left alone */
     bool governor; /* give expert slots back, many at once, before the kernel runs out of memory
                       (default true) */
-    uint64_t reserved[4];
+    uint64_t prompt_cache; /* bytes of the budget for a tt_state_cache; 0 (default): none.
+                              TT_PROMPT_CACHE_AUTO: a tenth of the budget and at least two
+                              checkpoints and 8,192 tokens of KV, but never more than half of what
+                              the smallest plan leaves */
+    uint64_t reserved[3];
 } tt_model_options;
 
-#define TT_WARM_AUTO (-1.0f)
+#define TT_WARM_AUTO         (-1.0f)
+#define TT_PROMPT_CACHE_AUTO UINT64_MAX
 
 TT_API void tt_model_options_default(tt_model_options *opts);
 
@@ -160,6 +169,7 @@ typedef struct tt_plan {
     uint64_t expert_slots; /* expert cache */
     uint64_t kv;           /* KV rows at max_context */
     uint64_t state;        /* recurrent and convolution state, with the session's one checkpoint */
+    uint64_t prompt_cache; /* state of prompts, for those that begin alike */
     uint64_t scratch;      /* activations of one prefill chunk, logits */
     uint64_t fixed;        /* program and its files, tokenizer, tables, thread stacks, and what the
                               kernel takes to map it all */
@@ -189,7 +199,7 @@ typedef struct tt_plan {
     char heat[384];        /* what became of the heat profile, or "" without one */
     tt_status heat_status; /* TT_ERR_NOT_FOUND: there is none yet; others are failures */
     uint32_t vocab_size;   /* logits of a position */
-    uint64_t reserved[7];
+    uint64_t reserved[6];
 } tt_plan;
 
 /* Fills `plan` for the install at `path`. TT_ERR_BUDGET (with `plan` filled) when it cannot fit:
@@ -204,8 +214,8 @@ typedef struct tt_install_info {
     uint32_t weight_bits;   /* as in tt_model_info */
     uint32_t model_context; /* the model's own maximum */
     uint32_t vocab_size;
-    int64_t installed_at; /* seconds since 1970 */
-    uint64_t bytes;         /* of all its files, as the manifest lists them */
+    int64_t installed_at;     /* seconds since 1970 */
+    uint64_t bytes;           /* of all its files, as the manifest lists them */
     uint64_t tokenizer_bytes; /* of memory that its opened tokenizer takes, about */
     bool has_receipt;         /* without one every file is hashed at each load */
     uint64_t reserved[6];
@@ -277,31 +287,62 @@ TT_API void tt_session_close(tt_session **session);
  * call only. Return false to abort. */
 typedef bool (*tt_logits_fn)(void *ctx, uint32_t position, const float *logits);
 
+/* Where checkpoints stand (docs/format-state.md). X(NAME, number, "name") */
+#define TT_CHECKPOINT_LIST(X)                                                                      \
+    X(SYSTEM, 1, "system")                                                                         \
+    X(MEMORY, 2, "memory")                                                                         \
+    X(TURN, 3, "turn")                                                                             \
+    X(MESSAGE, 4, "message")                                                                       \
+    X(PROMPT, 5, "prompt")                                                                         \
+    X(GENERATION, 6, "generation")                                                                 \
+    X(CANCEL, 7, "cancel")                                                                         \
+    X(INTERVAL, 8, "interval")
+
+#define TT_CHECKPOINT_ENUM_(name, number, text) TT_CHECKPOINT_##name = number,
+typedef enum tt_checkpoint_kind {
+    TT_CHECKPOINT_NONE = 0,
+    TT_CHECKPOINT_LIST(TT_CHECKPOINT_ENUM_) TT_CHECKPOINTS
+} tt_checkpoint_kind;
+
+/* A place in a prompt, in tokens from its start, that later prompts may share. */
+typedef struct tt_checkpoint {
+    size_t at;
+    tt_checkpoint_kind kind;
+} tt_checkpoint;
+
+#define TT_MOST_CHECKPOINTS 8u /* of one prompt, named by the caller */
+
 typedef struct tt_prefill_options {
     tt_progress_fn progress; /* counts tokens; may be NULL; asked between chunks, and between the
                                 layers of a chunk of more than 64 tokens */
     void *progress_ctx;
     tt_logits_fn logits; /* NULL: logits of the last position only */
     void *logits_ctx;
-    bool (*go_on)(void *ctx); /* may be NULL; asked before every layer. Return false to abort, and
-                                 lose what the chunk in work has computed */
+    bool (*go_on)(void *ctx); /* may be NULL; asked before every layer, every 512 rows of it and
+                                 every few experts. Return false to abort, and lose what the chunk
+                                 in work has computed */
     void *go_on_ctx;
+    const tt_checkpoint *checkpoints; /* to keep in the session's cache; NULL: none are named.
+                                         The end of the prompt and every 4,096th token are kept
+                                         anyway */
+    size_t n_checkpoints;             /* TT_MOST_CHECKPOINTS at most */
     uint64_t reserved[2];
 } tt_prefill_options;
 
-/* Brings the session to exactly the token prefix ids[0..n): reuses what it shares with the present
- * timeline as far as the state can be rewound (see tt_session_reusable), prefills the rest in
- * chunks, leaves the last position's logits. `reused` (may be NULL) receives the tokens not
- * computed again. When the whole prefix is already there and its logits are current nothing is
- * computed. With a logits sink nothing is reused. On abort or failure the session is at a shorter
- * consistent prefix. n must be 1..max_context. `opts` may be NULL. */
+/* Brings the session to exactly the token prefix ids[0..n): begins at the longest prefix that has a
+ * checkpoint, in the session or in its cache, prefills the rest in chunks, leaves the last
+ * position's logits. Checkpoints stand at multiples of 64 tokens, so that what prefill made is the
+ * same bytes as a cold run. `reused` (may be NULL) receives the tokens not computed again. When the
+ * whole prefix is already there and its logits are current nothing is computed. With a logits sink
+ * nothing is reused. On abort or failure the session is at a shorter consistent prefix. n must be
+ * 1..max_context. `opts` may be NULL. */
 TT_API TT_MUST_CHECK tt_status tt_session_sync(tt_session *session, const uint32_t *ids, size_t n,
                                                const tt_prefill_options *opts, size_t *reused,
                                                tt_error *err);
 
 /* Appends one token and computes the logits after it. TT_ERR_CONTEXT when the context is full. A
  * step that fails while it computes leaves the session where it can be rewound to at once: its
- * present length for models without recurrent layers, otherwise the end of the last prompt or 0. */
+ * present length for models without recurrent layers, otherwise its checkpoint or 0. */
 TT_API TT_MUST_CHECK tt_status tt_session_decode(tt_session *session, uint32_t id, tt_error *err);
 
 /* Logits [vocab_size] after the last token; NULL when there are none. Valid until the next call on
@@ -310,12 +351,13 @@ TT_API const float *tt_session_logits(const tt_session *session);
 TT_API size_t tt_session_n_tokens(const tt_session *session);
 TT_API const uint32_t *tt_session_tokens(const tt_session *session);
 
-/* Longest prefix length <= n_tokens that the session can rewind to: any for models without
- * recurrent layers; otherwise n_tokens itself, the end of the last prompt (kept as a checkpoint),
- * or 0. */
+/* Longest prefix length <= n_tokens that the session can rewind to by itself: any for models
+ * without recurrent layers; otherwise n_tokens itself, its checkpoint, or 0. The checkpoint stands
+ * at the last multiple of 64 tokens that the timeline has passed; after a restore, first where that
+ * led. */
 TT_API size_t tt_session_reusable(const tt_session *session, size_t n_tokens);
 /* Rewinds to exactly n_tokens; TT_ERR_STATE when that position is not reachable. Logits are gone
- * afterwards unless n_tokens is the present length or the checkpoint. */
+ * afterwards unless n_tokens is the present length. */
 TT_API TT_MUST_CHECK tt_status tt_session_rewind(tt_session *session, size_t n_tokens,
                                                  tt_error *err);
 
@@ -328,6 +370,83 @@ TT_API TT_MUST_CHECK tt_status tt_session_snapshot(const tt_session *session, vo
                                                    size_t size, tt_error *err);
 TT_API TT_MUST_CHECK tt_status tt_session_restore(tt_session *session, const void *buf, size_t size,
                                                   tt_error *err);
+
+/* ---- state of prompts ---- */
+
+/* Whatever happens to it, no prompt fails: what cannot be kept or found is computed. */
+
+/* Where the beginning of a prompt came from. X(NAME, number, "name") */
+#define TT_STATE_TIER_LIST(X)                                                                      \
+    X(SESSION, 1, "session")                                                                       \
+    X(RAM, 2, "ram")                                                                               \
+    X(DISK, 3, "disk")
+
+#define TT_STATE_TIER_ENUM_(name, number, text) TT_TIER_##name = number,
+typedef enum tt_state_tier {
+    TT_TIER_NONE = 0,
+    TT_STATE_TIER_LIST(TT_STATE_TIER_ENUM_) TT_TIERS
+} tt_state_tier;
+
+/* Why something was not kept or not used (docs/format-state.md). X(NAME, number, "name") */
+#define TT_STATE_REFUSAL_LIST(X)                                                                   \
+    X(KEY, 1, "key")                                                                               \
+    X(CONTEXT, 2, "context")                                                                       \
+    X(TOO_LARGE, 3, "too_large")                                                                   \
+    X(NO_MEMORY, 4, "no_memory")                                                                   \
+    X(SNAPSHOT, 5, "snapshot")                                                                     \
+    X(CORRUPT, 6, "corrupt")                                                                       \
+    X(IO, 7, "io")                                                                                 \
+    X(IN_USE, 8, "in_use")
+
+#define TT_STATE_REFUSAL_ENUM_(name, number, text) TT_REFUSED_##name = number,
+typedef enum tt_state_refusal {
+    TT_REFUSED_NOTHING = 0,
+    TT_STATE_REFUSAL_LIST(TT_STATE_REFUSAL_ENUM_) TT_REFUSALS
+} tt_state_refusal;
+
+/* "ram", "system", "too_large"; "none" for 0 and what is not in the list. Never NULL. */
+TT_API const char *tt_state_tier_name(tt_state_tier tier);
+TT_API const char *tt_checkpoint_name(tt_checkpoint_kind kind);
+TT_API const char *tt_state_refusal_name(tt_state_refusal reason);
+
+/* A cache of the size that the model was planned with (tt_model_options.prompt_cache), which must
+ * not be 0: TT_ERR_INVALID. Memory is taken as it is needed. */
+TT_API TT_MUST_CHECK tt_status tt_state_cache_create(tt_model *model, tt_state_cache **cache,
+                                                     tt_error *err);
+TT_API void tt_state_cache_close(tt_state_cache **cache);
+
+/* From now on the session finds and leaves its prompts there; NULL: nowhere. A cache of another
+ * model is TT_ERR_INVALID. */
+TT_API TT_MUST_CHECK tt_status tt_session_use_cache(tt_session *session, tt_state_cache *cache,
+                                                    tt_error *err);
+/* Leaves what the session has computed since its last prompt, at the end of an answer. The next
+ * sync does it too, and closing. */
+TT_API void tt_session_settle(tt_session *session);
+
+/* What the last sync of a session began with, and what its cache refused since the one before. */
+typedef struct tt_session_reuse {
+    size_t tokens; /* not computed again */
+    tt_state_tier tier;
+    tt_checkpoint_kind kind;
+    bool cold;                /* every one of them came from prefill */
+    tt_state_refusal refused; /* the last reason; TT_REFUSED_NOTHING: none */
+    uint64_t reserved[3];
+} tt_session_reuse;
+
+TT_API void tt_session_get_reuse(const tt_session *session, tt_session_reuse *reuse);
+
+typedef struct tt_state_cache_stats {
+    uint64_t limit, bytes;                     /* of memory */
+    uint64_t blocks, checkpoints;              /* in memory */
+    uint64_t prompts;                          /* synced */
+    uint64_t prompt_tokens;                    /* of those */
+    uint64_t served[TT_TIERS][TT_CHECKPOINTS]; /* tokens that were not computed again */
+    uint64_t refused[TT_REFUSALS];
+    uint64_t evicted; /* checkpoints */
+    uint64_t reserved[8];
+} tt_state_cache_stats;
+
+TT_API void tt_state_cache_get_stats(const tt_state_cache *cache, tt_state_cache_stats *stats);
 
 /* ---- sampler ---- */
 
@@ -448,12 +567,20 @@ TT_API TT_MUST_CHECK tt_status tt_chat_render(const tt_tokenizer *tok, const cha
                                               const tt_chat_options *opts, char **text, size_t *len,
                                               tt_error *err);
 
+/* Where a rendered conversation may be shared by later ones: the end of tools and system text, the
+ * place before the last turn of the user, the end of the last message. Writes them in ascending
+ * order to `out` [TT_MOST_CHECKPOINTS] and returns how many; none when the ids are no conversation
+ * in a syntax that is known. */
+TT_API size_t tt_chat_checkpoints(const tt_tokenizer *tok, const uint32_t *ids, size_t n,
+                                  tt_checkpoint *out);
+
 /* Splits an assistant answer in the Qwen 3.5 XML call format into reasoning, text and calls, as an
  * allocated JSON object: {"reasoning": "...", "content": "...", "tool_calls": [{"name": "...",
  * "arguments": {...}}, ...]}. `tools_json` (may be NULL) gives parameter types: strings stay raw,
  * everything else is read as JSON where it is valid and of the declared type, else kept as a
- * string. A call that is malformed or not finished stays in "content". An end-of-turn token at the
- * end is dropped. Invalid UTF-8 is TT_ERR_FORMAT with its offset. */
+ * string. A call that is malformed or not finished stays in "content". An answer that begins with a
+ * call has no reasoning. An end-of-turn token at the end is dropped. Invalid UTF-8 is
+ * TT_ERR_FORMAT with its offset. */
 TT_API TT_MUST_CHECK tt_status tt_chat_parse(const char *text, size_t len, const char *tools_json,
                                              char **json, tt_error *err);
 
@@ -487,14 +614,16 @@ typedef struct tt_tool_choice {
     bool one_call;            /* at most one call */
     const char *const *names; /* the tools that may be called; NULL: all of them */
     size_t n_names;
-    uint64_t reserved[3];
+    const char *document; /* with TT_TOOLS_REQUIRED: a JSON Schema; the answer may be a document of
+                             it instead of calls. NULL: it may not */
+    uint64_t reserved[2];
 } tt_tool_choice;
 
 /* Calls of `tools_json` (an array in OpenAI's shape) in the syntax of the Qwen 3.5 template, which
  * tt_chat_parse reads. Schemas of tools with "strict": true are honoured or refused as above; in
  * any other tool a keyword that cannot be honoured relaxes its place to any value of its type,
- * which tt_grammar_relaxed lists. A name that is none of the tools is TT_ERR_NOT_FOUND. `choice`
- * may be NULL. */
+ * which tt_grammar_relaxed lists. A name that is none of the tools is TT_ERR_NOT_FOUND. The schema
+ * of `document` is honoured or refused as tt_grammar_from_schema does. `choice` may be NULL. */
 TT_API TT_MUST_CHECK tt_status tt_grammar_from_tools(const char *tools_json,
                                                      const tt_tool_choice *choice,
                                                      tt_grammar **grammar, tt_error *err);

@@ -1,21 +1,23 @@
 #!/usr/bin/env bash
 # Mixed traffic for a while, and whether the server is then what it was at the beginning.
 #
-#   make && lab/server/soak.sh MINUTES --model X.gturbo [--csv FILE] [-- FLAGS of the server...]
+#   make && lab/server/soak.sh MINUTES --model X.gturbo [--csv FILE] [--log FILE] [-- FLAGS of the server...]
 #
 # The traffic is that of tests/server/load_test.c, over and over: 64 active connections, 500 streams that
 # wait, clients that read late or not at all. Every ten seconds one line: seconds, resident KiB, tokens
 # generated so far. At the end: resident memory after the first window and at the end, tokens a second in
 # the first and in the last window, and the callbacks of the event loop. A window is 10 minutes, or a
-# third of less than 30.
+# third of less than 30. --log keeps what the server says (it grows by some MB an hour); when a round fails,
+# its output and the end of that are shown.
 set -eu
 export LC_ALL=C.UTF-8
-load=build/tests/server/load_test bin=build/bin minutes=${1:?minutes} model='' csv=/dev/null flags=()
+load=build/tests/server/load_test bin=build/bin minutes=${1:?minutes} model='' csv=/dev/null log='' flags=()
 shift
 while [ $# -gt 0 ]; do
     case $1 in
     --model) model=$2 ;;
     --csv) csv=$2 ;;
+    --log) log=$2 ;;
     --) shift; flags=("$@"); break ;;
     *) echo "soak.sh: unknown option $1" >&2; exit 2 ;;
     esac
@@ -24,12 +26,13 @@ done
 [ -n "$model" ] || { echo "soak.sh: --model is needed" >&2; exit 2; }
 [ -x $load ] || { echo "soak.sh: $load is not built" >&2; exit 2; }
 tmp=$(mktemp -d) server='' traffic=''
+log=${log:-$tmp/log}
 trap 'for pid in $traffic $server; do kill "$pid" 2>/dev/null || true; done; rm -rf "$tmp"' EXIT
 
-$bin/TinyTitanServer --model "$model" --port 0 --queue-limit 600 ${flags[@]+"${flags[@]}"} 2>"$tmp/log" &
+$bin/TinyTitanServer --model "$model" --port 0 --queue-limit 600 ${flags[@]+"${flags[@]}"} 2>"$log" &
 server=$!
-until port=$(sed -nE 's/.* listens on 127\.0\.0\.1:([0-9]+).*/\1/p' "$tmp/log") && [ -n "$port" ]; do
-    kill -0 "$server" 2>/dev/null || { cat "$tmp/log" >&2; exit 1; }
+until port=$(sed -nE 's/.* listens on 127\.0\.0\.1:([0-9]+).*/\1/p' "$log") && [ -n "$port" ]; do
+    kill -0 "$server" 2>/dev/null || { cat "$log" >&2; exit 1; }
     sleep 0.1
 done
 
@@ -39,6 +42,14 @@ done
     while :; do $load "$port" >"$tmp/round" 2>&1 || exit 1; done
 ) &
 traffic=$!
+
+failed() {
+    cat "$tmp/round" >&2
+    tail -n 40 "$log" >&2
+    kill -0 "$server" 2>/dev/null || echo "soak.sh: the server is gone" >&2
+    echo "soak.sh: a round failed after $((SECONDS - begin)) s" >&2
+    exit 1
+}
 
 metrics() {
     exec 3<>"/dev/tcp/127.0.0.1/$port"
@@ -51,7 +62,7 @@ echo 'seconds,resident_kib,generated_tokens' | tee "$csv" >"$tmp/rows"
 begin=$SECONDS
 while [ $((SECONDS - begin)) -lt $((minutes * 60)) ]; do
     sleep 10
-    kill -0 "$traffic" 2>/dev/null || { cat "$tmp/round" >&2; echo "soak.sh: a round failed" >&2; exit 1; }
+    kill -0 "$traffic" 2>/dev/null || failed
     metrics >"$tmp/metrics"
     echo "$((SECONDS - begin)),$(sed -nE 's/^VmRSS:[^0-9]*([0-9]+).*/\1/p' "/proc/$server/status"),$(
         awk '/^tinytitan_generated_tokens_total / { printf "%d", $2 }' "$tmp/metrics")" | tee -a "$csv" >>"$tmp/rows"

@@ -19,7 +19,7 @@ static const char *const level_words[] = {"auto",       "ref", "avx2", "avxvnni"
 void tt_model_args_default(tt_model_options *m, tt_model_words *w)
 {
     tt_model_options_default(m);
-    *w = (tt_model_words){.kv = 2, .governor = 1};
+    *w = (tt_model_words){.kv = 2, .governor = 1, .prompt_cache = 1};
 }
 
 size_t tt_model_args_rows(tt_arg *table, tt_model_options *m, tt_model_words *w)
@@ -65,6 +65,10 @@ size_t tt_model_args_rows(tt_arg *table, tt_model_options *m, tt_model_words *w)
                       "install, else in the cache folder)"),
         TT_OPT_ENUM("governor", &w->governor, switch_words,
                     "give expert slots back before memory runs out (default on)"),
+        TT_OPT_ENUM("prompt-cache", &w->prompt_cache, switch_words,
+                    "keep the state of prompts for those that begin alike (default on)"),
+        TT_OPT_STRING("prompt-cache-memory", &w->prompt_cache_memory, "SIZE|auto",
+                      "what of the budget that may take (default auto: a tenth)"),
     };
     memcpy(table, rows, sizeof rows);
     return sizeof rows / sizeof rows[0];
@@ -110,6 +114,27 @@ tt_status tt_model_args_warm(const char *text, float *seconds, tt_error *err)
     return TT_OK;
 }
 
+static tt_status apply_prompt_cache(tt_model_options *m, const tt_model_words *w, tt_error *err)
+{
+    const char *size = w->prompt_cache_memory;
+    m->prompt_cache = w->prompt_cache == 1 ? TT_PROMPT_CACHE_AUTO : 0;
+    if (size == NULL)
+        return TT_OK;
+    if (w->prompt_cache == 0)
+        return tt_fail(err, TT_ERR_INVALID,
+                       "--prompt-cache-memory has no effect with --prompt-cache off: drop one of "
+                       "them");
+    if (strcmp(size, "auto") == 0)
+        return TT_OK;
+    TT_TRY(tt_args_size(size, "--prompt-cache-memory", &m->prompt_cache, err));
+    return m->prompt_cache >= TT_MIB
+               ? TT_OK
+               : tt_fail(err, TT_ERR_INVALID,
+                         "--prompt-cache-memory is %s, must be at least 1M; --prompt-cache off "
+                         "keeps nothing",
+                         size);
+}
+
 static tt_status check(const tt_model_options *m, tt_error *err)
 {
     TT_TRY(tt_args_backend(m->backend, m->cpu_level, err));
@@ -135,6 +160,7 @@ tt_status tt_model_args_apply(tt_model_options *m, const tt_model_words *w, tt_e
     m->governor = w->governor == 1;
     if (w->warm != NULL)
         TT_TRY(tt_model_args_warm(w->warm, &m->warm_seconds, err));
+    TT_TRY(apply_prompt_cache(m, w, err));
     if (w->rope != NULL)
         TT_TRY(tt_model_args_rope(w->rope, &m->yarn_factor, err));
     return check(m, err);

@@ -45,23 +45,35 @@ typedef enum tt_guard {
 } tt_guard;
 
 enum {
-    TT_STATE_FINAL = 1,   /* the rule may end here */
-    TT_STATE_LAST = 2,    /* and nothing can follow in it */
-    TT_STATE_SIMPLE = 4,  /* no byte has two edges */
-    TT_STATE_ABSORBS = 8, /* every plain character leads to `absorb` and from there to itself */
+    TT_STATE_FINAL = 1,    /* the rule may end here */
+    TT_STATE_LAST = 2,     /* and nothing can follow in it */
+    TT_STATE_SIMPLE = 4,   /* no byte has two edges */
+    TT_STATE_LEAN = 8,     /* one stack stays one, but for the end of its rule: no call, at most a
+                              count, and something can follow */
+    TT_STATE_COUNTED = 16, /* what `room` and `loops` speak of is counted */
+    TT_STATE_EXACT = 32,   /* of plain characters, as many as `room` and the count say may come
+                              and not one more */
+    TT_STATE_INSIDE = 64   /* in the middle of a character */
 };
 
-/* States inside a character from which every way to its end leads to `absorb`, which absorbs: how
- * many bytes are missing, and behind which first byte, if that one bounds the second. */
+/* Classes of characters. Plain ones (TT_CHARS_PLAIN) are those of most texts, see lexicon.h. */
 enum {
-    TT_INSIDE_1 = 1,
-    TT_INSIDE_2 = 2,
-    TT_INSIDE_3 = 3,
-    TT_INSIDE_E0 = 4,
-    TT_INSIDE_ED = 5,
-    TT_INSIDE_F0 = 6,
-    TT_INSIDE_F4 = 7
+    TT_CHARS_LOWER = 1,
+    TT_CHARS_UPPER = 2,
+    TT_CHARS_DIGIT = 4,
+    TT_CHARS_SPACE = 8,
+    TT_CHARS_MARK = 16, /* what else is plain and one byte */
+    TT_CHARS_LONG = 32, /* of several bytes */
+    TT_CHARS_PLAIN = 63,
+    TT_CHARS_OTHER = 64, /* not plain */
+    TT_CHARS_INSIDE = 128
 };
+/* That of the character which begins with this byte. */
+uint8_t tt_char_class(uint8_t byte);
+/* Whether a whole valid character of n bytes is plain. */
+bool tt_char_plain(const uint8_t *p, uint32_t n);
+
+#define TT_ROOM_ANY 255u
 
 typedef struct tt_gset {
     uint64_t bits[4]; /* of 256 bytes */
@@ -87,16 +99,21 @@ typedef struct tt_gcall {
     uint32_t entry, ret, param;
     uint32_t first; /* set of bytes that it can begin with */
     bool extra;     /* only where a property without a name may come */
+    bool flat;      /* no level deeper */
 } tt_gcall;
 
 typedef struct tt_gstate {
     uint32_t edges, calls; /* where they begin */
     uint32_t row;          /* of 256 targets, or TT_NO_STATE */
-    uint32_t absorb;
-    uint32_t arg; /* of the guard */
+    uint32_t arg;          /* of the guard */
     uint16_t n_edges, n_calls;
     uint16_t need; /* frames above its own that the way to the end takes at least */
-    uint8_t guard, flags, inside;
+    uint8_t guard, flags;
+    /* Of plain characters, in classes. Inside a character of those behind it, and of
+     * TT_CHARS_INSIDE. */
+    uint8_t set;   /* any of these may come, */
+    uint8_t room;  /* and 1 + so many of them, or TT_ROOM_ANY; 0: unknown */
+    uint8_t loops; /* these lead back here, so that there is no end to them */
 } tt_gstate;
 
 typedef struct tt_gcount {
@@ -141,7 +158,7 @@ typedef struct tt_bstate {
     uint32_t edges, calls; /* newest first */
     uint32_t arg;
     uint8_t guard;
-    bool final, spaced;
+    bool final, spaced, nests;
     uint32_t order; /* 1 + the order that the rule entered here takes properties by */
 } tt_bstate;
 
@@ -152,7 +169,7 @@ typedef struct tt_bedge {
 
 typedef struct tt_bcall {
     uint32_t next, entry, ret, param, set; /* set: TT_NO_STATE: whatever the entry begins with */
-    bool extra;
+    bool extra, flat;
 } tt_bcall;
 
 typedef struct tt_border {
@@ -196,6 +213,8 @@ uint32_t tt_builder_state(tt_builder *b);
 uint32_t tt_builder_final(tt_builder *b); /* where a rule ends */
 void tt_builder_set_final(tt_builder *b, uint32_t state);
 void tt_builder_guard(tt_builder *b, uint32_t state, tt_guard guard, uint32_t arg);
+/* The inside of an array or object: there is to be room for a value, be there one or not. */
+void tt_builder_nest(tt_builder *b, uint32_t state);
 /* One space or one newline may come in front of what this state goes on with. */
 void tt_builder_space(tt_builder *b, uint32_t state);
 void tt_builder_edge(tt_builder *b, uint32_t from, unsigned lo, unsigned hi, uint32_t to);
@@ -204,7 +223,11 @@ uint32_t tt_builder_text(tt_builder *b, uint32_t from, const char *text, size_t 
 /* The same, ending in `to`. n is 1 or more. */
 void tt_builder_text_to(tt_builder *b, uint32_t from, const char *text, size_t n, uint32_t to);
 void tt_builder_call(tt_builder *b, uint32_t from, uint32_t entry, uint32_t param, uint32_t ret);
-/* The same for a property without a name that begins with a byte of `set`. */
+/* The same, but the rule is no deeper than the one that calls it. Not for rules that may call
+ * themselves this way. */
+void tt_builder_call_flat(tt_builder *b, uint32_t from, uint32_t entry, uint32_t param,
+                          uint32_t ret);
+/* A call for a property without a name that begins with a byte of `set`. */
 void tt_builder_call_extra(tt_builder *b, uint32_t from, uint32_t entry, const tt_gset *set,
                            uint32_t ret);
 /* Edges and calls of `from` for `to` as well. */
@@ -229,6 +252,13 @@ tt_builder_mark tt_builder_marked(const tt_builder *b);
 /* Forgets what came after the mark, and a failure. States from before it must not have got edges
  * since. */
 void tt_builder_rewind(tt_builder *b, const tt_builder_mark *mark);
+
+/* ---- automaton_rooms.c ---- */
+
+/* Fills in what states take of plain text, and the flags that go with that. False: no memory. */
+bool tt_automaton_rooms(tt_automaton *m);
+
+/* ---- automaton_finish.c ---- */
 
 /* Checks and packs everything. TT_ERR_INVALID when no document ends, TT_ERR_LIMIT when the way to
  * the end is too deep. */

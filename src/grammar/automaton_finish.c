@@ -115,20 +115,35 @@ static bool waits_for_values(const finish *f, uint32_t s)
 
 static void reach(finish *f, uint32_t s, uint16_t level, bool by_values)
 {
-    if (f->need[s] != TT_NO_END || (!by_values && waits_for_values(f, s)))
+    if (f->need[s] != TT_NO_END || (!by_values && waits_for_values(f, s)) ||
+        (level == 0 && f->b->states[s].nests))
         return;
     f->need[s] = level;
     f->queue[f->n_queue++] = s;
 }
 
+/* Levels that a call takes: where nothing is left to do behind it, who makes it does not wait. */
+static uint16_t levels_of(const tt_builder *b, const tt_bcall *c)
+{
+    const tt_bstate *ret = &b->states[c->ret];
+    bool last = ret->final && ret->guard == TT_GUARD_NONE && ret->edges == TT_NO_STATE &&
+                ret->calls == TT_NO_STATE;
+    return last || c->flat ? 0 : 1;
+}
+
 static void spread(finish *f, uint32_t s, uint16_t level)
 {
     const tt_builder *b = f->b;
+    for (uint32_t i = list_begin(f->entry_at, s); i < f->entry_at[s]; i++) {
+        const tt_bcall *c = &b->calls[f->entry_from[i].call];
+        if (f->need[c->ret] != TT_NO_END && levels_of(b, c) == 0)
+            reach(f, f->entry_from[i].from, level, false);
+    }
     for (uint32_t i = list_begin(f->edge_at, s); i < f->edge_at[s]; i++)
         reach(f, f->edge_from[i], level, false);
     for (uint32_t i = list_begin(f->ret_at, s); i < f->ret_at[s]; i++) {
-        uint16_t entry = f->need[b->calls[f->ret_from[i].call].entry];
-        if (entry != TT_NO_END && entry < level)
+        const tt_bcall *c = &b->calls[f->ret_from[i].call];
+        if (f->need[c->entry] != TT_NO_END && f->need[c->entry] + levels_of(b, c) <= level)
             reach(f, f->ret_from[i].from, level, false);
     }
     for (uint32_t v = f->value_head[s]; v != TT_NO_STATE; v = f->value_next[v]) {
@@ -137,6 +152,19 @@ static void spread(finish *f, uint32_t s, uint16_t level)
             continue;
         /* Found by its order's number in the states: entries are few. */
         reach(f, b->order_data[b->orders[o].o.need], level, true);
+    }
+}
+
+/* What can end without a value, and has to have room for one. */
+static void reach_nests(finish *f)
+{
+    const tt_builder *b = f->b;
+    for (uint32_t s = 0; s < b->n_states; s++) {
+        bool ends = false;
+        if (b->states[s].nests)
+            EACH_EDGE(b, s, e) ends |= f->need[b->edges[e].to] == 0;
+        if (ends)
+            reach(f, s, 1, false);
     }
 }
 
@@ -163,6 +191,8 @@ static void find_needs(finish *f)
                     reach(f, f->entry_from[i].from, (uint16_t)(level + 1), false);
             }
         }
+        if (level == 0)
+            reach_nests(f);
         if (f->n_queue == end)
             return;
     }
@@ -331,7 +361,6 @@ static void pack_state(finish *f, uint32_t s)
     *out = (tt_gstate){.edges = m->n_edges,
                        .calls = m->n_calls,
                        .row = TT_NO_STATE,
-                       .absorb = TT_NO_STATE,
                        .arg = b->states[s].arg,
                        .need = f->need[s],
                        .guard = b->states[s].guard};
@@ -353,6 +382,7 @@ static void pack_state(finish *f, uint32_t s)
                            .ret = k->ret,
                            .param = k->param,
                            .extra = k->extra,
+                           .flat = k->flat,
                            .first = k->set != TT_NO_STATE ? k->set : f->first[k->entry]};
     }
     uint32_t calls = m->n_calls - out->calls;
@@ -388,87 +418,6 @@ static bool add_rows(tt_automaton *m)
         st->row = m->n_rows++;
     }
     return true;
-}
-
-/* ---- states that take any text ---- */
-
-/* Whether all of [lo, hi], and `more` continuation bytes after it, lead from s to `to`. */
-static bool all_lead(const tt_automaton *m, uint32_t s, unsigned lo, unsigned hi, int more,
-                     uint32_t to)
-{
-    const tt_gstate *st = &m->states[s];
-    for (uint32_t i = 0; i < st->n_edges && lo <= hi; i++) {
-        const tt_gedge *e = &m->edges[st->edges + i];
-        if (e->hi < lo)
-            continue;
-        if (e->lo > lo || (more == 0 && e->to != to) ||
-            (more > 0 && !all_lead(m, e->to, 0x80, 0xbf, more - 1, to)))
-            return false;
-        lo = e->hi + 1u;
-    }
-    return lo > hi;
-}
-
-/* The lead bytes whose continuations have bounds of their own. */
-static bool bounded_lead(const tt_automaton *m, uint32_t s, unsigned lead, unsigned lo, unsigned hi,
-                         int more, uint32_t to)
-{
-    uint32_t next = m->rows[m->states[s].row][lead];
-    return next != TT_NO_STATE && all_lead(m, next, lo, hi, more, to);
-}
-
-/* Where every plain character leads, or TT_NO_STATE. Plain: see lexicon.h. */
-static uint32_t plain_target(const tt_automaton *m, uint32_t s)
-{
-    if (m->states[s].row == TT_NO_STATE)
-        return TT_NO_STATE;
-    uint32_t to = m->rows[m->states[s].row][' '];
-    if (to == TT_NO_STATE ||
-        (m->states[to].guard != TT_GUARD_NONE && m->states[to].guard != TT_GUARD_INC))
-        return TT_NO_STATE;
-    bool ok = all_lead(m, s, 0x20, '"' - 1, 0, to) && all_lead(m, s, '"' + 1, '<' - 1, 0, to) &&
-              all_lead(m, s, '<' + 1, '\\' - 1, 0, to) && all_lead(m, s, '\\' + 1, 0x7f, 0, to) &&
-              all_lead(m, s, 0xc2, 0xdf, 1, to) && bounded_lead(m, s, 0xe0, 0xa0, 0xbf, 1, to) &&
-              all_lead(m, s, 0xe1, 0xec, 2, to) && bounded_lead(m, s, 0xed, 0x80, 0x9f, 1, to) &&
-              all_lead(m, s, 0xee, 0xef, 2, to) && bounded_lead(m, s, 0xf0, 0x90, 0xbf, 2, to) &&
-              all_lead(m, s, 0xf1, 0xf3, 3, to) && bounded_lead(m, s, 0xf4, 0x80, 0x8f, 2, to);
-    return ok ? to : TT_NO_STATE;
-}
-
-/* What the states between the bytes of a character are, from one that absorbs. */
-static void mark_inside(tt_automaton *m, uint32_t s, uint32_t to)
-{
-    const uint32_t *row = m->rows[m->states[s].row];
-    static const struct {
-        uint8_t lead, inside;
-    } bounded[] = {
-        {0xe0, TT_INSIDE_E0}, {0xed, TT_INSIDE_ED}, {0xf0, TT_INSIDE_F0}, {0xf4, TT_INSIDE_F4}};
-    for (unsigned lead = 0xc2; lead <= 0xf3; lead++) {
-        uint8_t inside = lead < 0xe0 ? TT_INSIDE_1 : lead < 0xf0 ? TT_INSIDE_2 : TT_INSIDE_3;
-        if (lead == 0xe0 || lead == 0xed || lead == 0xf0)
-            continue;
-        m->states[row[lead]].inside = inside;
-        m->states[row[lead]].absorb = to;
-    }
-    for (size_t i = 0; i < sizeof bounded / sizeof *bounded; i++) {
-        tt_gstate *x = &m->states[row[bounded[i].lead]];
-        if (x->inside != 0)
-            continue;
-        x->inside = bounded[i].inside;
-        x->absorb = to;
-    }
-}
-
-static void find_absorbing(tt_automaton *m)
-{
-    for (uint32_t s = 0; s < m->n_states; s++) {
-        uint32_t to = plain_target(m, s);
-        if (to == TT_NO_STATE || (to != s && plain_target(m, to) != to))
-            continue;
-        m->states[s].absorb = to;
-        m->states[s].flags |= TT_STATE_ABSORBS;
-        mark_inside(m, s, to);
-    }
 }
 
 /* ---- the whole ---- */
@@ -556,9 +505,8 @@ static tt_status pack(finish *f, tt_error *err)
     TT_TRY(tt_builder_status(b, err));
     m->edges = shrink(m->edges, (m->n_edges + 1) * sizeof *m->edges);
     m->calls = shrink(m->calls, (m->n_calls + 1) * sizeof *m->calls);
-    if (!add_rows(m) || !take_tables(f))
+    if (!add_rows(m) || !take_tables(f) || !tt_automaton_rooms(m))
         return tt_fail(err, TT_ERR_NOMEM, "out of memory for the grammar");
-    find_absorbing(m);
     return TT_OK;
 }
 

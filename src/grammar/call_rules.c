@@ -19,6 +19,7 @@ typedef struct calls {
     tt_builder *b;
     tt_shared_rules shared;
     uint32_t raw, raw_counted; /* strings without patterns */
+    uint32_t mixed[2][8];      /* the same where other types may stand too, by which those are */
     uint32_t extra_name;       /* names of parameters that no schema lists */
     json_t *relaxed;
 } calls;
@@ -50,6 +51,27 @@ static void not_first(uint32_t types, char out[32])
         strcat(out, "[");
     if (types & TT_TYPE_OBJECT)
         strcat(out, "{");
+}
+
+/* A rule of strings where `others` may stand too. */
+static uint32_t mixed_raw(calls *c, uint32_t others, bool counted)
+{
+    char avoid[32] = "";
+    unsigned k = ((others & (TT_TYPE_WHOLE | TT_TYPE_BROKEN)) != 0 ? 1 : 0) |
+                 ((others & TT_TYPE_ARRAY) != 0 ? 2 : 0) | ((others & TT_TYPE_OBJECT) != 0 ? 4 : 0);
+    if (c->mixed[counted][k] == TT_NO_STATE) {
+        not_first(others, avoid);
+        c->mixed[counted][k] = tt_text_raw(c->b, CLOSE_VALUE, avoid, counted);
+    }
+    return c->mixed[counted][k];
+}
+
+/* Rules that were made since the builder had so many states are gone. */
+static void forget_mixed(calls *c, uint32_t n_states)
+{
+    for (unsigned i = 0; i < 16; i++)
+        if (c->mixed[i / 8][i % 8] >= n_states)
+            c->mixed[i / 8][i % 8] = TT_NO_STATE;
 }
 
 /* What d takes of texts that a call can hold: without the closing tag, of the least length, and not
@@ -153,7 +175,6 @@ static tt_status raw_string(tool *t, const tt_leaf *leaf, uint32_t others, uint3
     tt_builder *b = t->c->b;
     tt_dfa d = {0};
     bool found = false, counted = leaf->min_length > 0 || leaf->max_length != TT_NO_LIMIT;
-    char avoid[32] = "";
     if (leaf->values != NULL)
         return raw_values(t, leaf, others, from, err);
     TT_TRY(tt_schema_text(&t->s, leaf, &d, &found, err));
@@ -162,11 +183,9 @@ static tt_status raw_string(tool *t, const tt_leaf *leaf, uint32_t others, uint3
         tt_dfa_free(&d);
         return st;
     }
-    uint32_t entry = counted ? t->c->raw_counted : t->c->raw;
-    if (others != 0) {
-        not_first(others, avoid);
-        entry = tt_text_raw(b, CLOSE_VALUE, avoid, counted);
-    }
+    uint32_t entry = others != 0 ? mixed_raw(t->c, others, counted)
+                     : counted   ? t->c->raw_counted
+                                 : t->c->raw;
     tt_builder_call(b, from, entry,
                     counted ? tt_builder_count(b, leaf->min_length, leaf->max_length) : 0,
                     t->after_raw);
@@ -304,7 +323,7 @@ static tt_status parameters(tool *t, const tt_members *m, bool extra, uint32_t f
     if (st == TT_OK)
         st = name_edges(t, m, extra, key, found, err);
     free(found);
-    tt_builder_call(b, from, entry, order, ret);
+    tt_builder_call_flat(b, from, entry, order, ret); /* the tags are no level */
     return st != TT_OK ? st : tt_builder_status(b, err);
 }
 
@@ -394,6 +413,7 @@ static tt_status add_tool(tool *t, uint32_t from, uint32_t ret, tt_error *err)
         return st;
     }
     tt_builder_rewind(b, &mark);
+    forget_mixed(t->c, mark.n_states);
     t->c->shared.n_numbers = numbers;
     after = tt_builder_state(b);
     TT_TRY(relax_tool(t, after, ret, why.message, err));
@@ -479,6 +499,7 @@ tt_status tt_call_rule(tt_builder *b, const json_t *tools, const tt_call_choice 
         return tt_fail(err, TT_ERR_INVALID, "tools must be an array of at most %u", TT_CALL_TOOLS);
     TT_TRY(check_names(tools, choice, err));
     tt_shared_rules_init(&c.shared, b, CLOSE_VALUE);
+    memset(c.mixed, 0xff, sizeof c.mixed); /* TT_NO_STATE */
     c.raw = tt_text_raw(b, CLOSE_VALUE, "", false);
     c.raw_counted = tt_text_raw(b, CLOSE_VALUE, "", true);
     c.extra_name = tt_builder_state(b);
@@ -489,7 +510,7 @@ tt_status tt_call_rule(tt_builder *b, const json_t *tools, const tt_call_choice 
         tt_builder_edge(b, more, (uint8_t)ranges[i], (uint8_t)ranges[i + 1], more);
     }
     tt_builder_edge(b, more, '>', '>', end);
-    tt_builder_call(b, called, rest, 0, after);
+    tt_builder_call_flat(b, called, rest, 0, after);
     if (choice->several)
         tt_builder_text_to(b, after, "\n" OPEN_CALL, 1 + strlen(OPEN_CALL), called);
     tt_status st = each_tool(&c, tools, choice, rest, &n, err);

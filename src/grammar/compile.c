@@ -95,17 +95,25 @@ static tt_status schema_entry(tt_builder *b, const json_t *root, bool strict, js
     return st;
 }
 
+static tt_status parse_schema(const char *json, size_t len, json_t **root, tt_error *err)
+{
+    json_t *tree = NULL;
+    TT_TRY(parse(json, len, TT_SCHEMA_BYTES, "schema", &tree, err));
+    if (!json_is_object(tree) && !json_is_boolean(tree)) {
+        json_decref(tree);
+        return tt_fail(err, TT_ERR_INVALID, "schema: must be an object, true or false");
+    }
+    *root = tree;
+    return TT_OK;
+}
+
 tt_status tt_compile_schema(const char *json, size_t len, bool strict, json_t *relaxed,
                             tt_automaton *out, tt_error *err)
 {
     json_t *root = NULL;
     tt_builder b;
     uint32_t entry = 0;
-    TT_TRY(parse(json, len, TT_SCHEMA_BYTES, "schema", &root, err));
-    if (!json_is_object(root) && !json_is_boolean(root)) {
-        json_decref(root);
-        return tt_fail(err, TT_ERR_INVALID, "schema: must be an object, true or false");
-    }
+    TT_TRY(parse_schema(json, len, &root, err));
     tt_builder_init(&b);
     tt_status st = schema_entry(&b, root, strict, relaxed, &entry, err);
     st = finish(&b, st, entry, "schema", out, err);
@@ -124,16 +132,39 @@ tt_status tt_compile_ebnf(const char *text, size_t len, tt_automaton *out, tt_er
     return finish(&b, st, entry, "grammar", out, err);
 }
 
-tt_status tt_compile_tools(const char *json, size_t len, const tt_call_choice *choice,
-                           json_t *relaxed, tt_automaton *out, tt_error *err)
+/* Calls, as *entry has them, or a document. */
+static tt_status add_document(tt_builder *b, const json_t *root, uint32_t *entry, tt_error *err)
 {
-    json_t *tools = NULL;
+    uint32_t document = 0, either = tt_builder_state(b), end = tt_builder_final(b);
+    TT_TRY(schema_entry(b, root, true, NULL, &document, err));
+    tt_builder_call(b, either, *entry, 0, end);
+    tt_builder_call(b, either, document, 0, end);
+    *entry = either;
+    return tt_builder_status(b, err);
+}
+
+tt_status tt_compile_tools(const char *json, size_t len, const tt_call_choice *choice,
+                           const char *document, json_t *relaxed, tt_automaton *out, tt_error *err)
+{
+    json_t *tools = NULL, *root = NULL;
     tt_builder b;
     uint32_t entry = 0;
-    TT_TRY(parse(json, len, TT_TOOLS_BYTES, "tools", &tools, err));
+    if (document != NULL && !choice->required)
+        return tt_fail(err, TT_ERR_INVALID,
+                       "a document in place of calls needs calls that are required");
+    if (document != NULL)
+        TT_TRY(parse_schema(document, strlen(document), &root, err));
+    tt_status st = parse(json, len, TT_TOOLS_BYTES, "tools", &tools, err);
+    if (st != TT_OK) {
+        json_decref(root);
+        return st;
+    }
     tt_builder_init(&b);
-    tt_status st = tt_call_rule(&b, tools, choice, relaxed, &entry, err);
+    st = tt_call_rule(&b, tools, choice, relaxed, &entry, err);
+    if (st == TT_OK && document != NULL)
+        st = add_document(&b, root, &entry, err);
     st = finish(&b, st, entry, "tools", out, err);
     json_decref(tools);
+    json_decref(root);
     return st;
 }

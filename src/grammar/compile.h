@@ -22,8 +22,10 @@ TT_MUST_CHECK tt_status tt_compile_schema(const char *json, size_t len, bool str
 /* A grammar of docs/grammar.md. */
 TT_MUST_CHECK tt_status tt_compile_ebnf(const char *text, size_t len, tt_automaton *out,
                                         tt_error *err);
-/* Calls of the tools in a JSON array. */
+/* Calls of the tools in a JSON array, or, where calls are required and `document` is not NULL, a
+ * document of that schema (strict) in their place. */
 TT_MUST_CHECK tt_status tt_compile_tools(const char *json, size_t len, const tt_call_choice *choice,
-                                         json_t *relaxed, tt_automaton *out, tt_error *err);
+                                         const char *document, json_t *relaxed, tt_automaton *out,
+                                         tt_error *err);
 
 #endif

@@ -84,10 +84,10 @@ tt_status tt_grammar_from_tools(const char *tools_json, const tt_tool_choice *ch
                           .n_names = c->n_names};
     tt_grammar *g = new_grammar();
     json_t *relaxed = json_array();
-    tt_status st =
-        g == NULL || relaxed == NULL
-            ? tt_fail(err, TT_ERR_NOMEM, "out of memory for the grammar")
-            : tt_compile_tools(tools_json, strlen(tools_json), &use, relaxed, &g->automaton, err);
+    tt_status st = g == NULL || relaxed == NULL
+                       ? tt_fail(err, TT_ERR_NOMEM, "out of memory for the grammar")
+                       : tt_compile_tools(tools_json, strlen(tools_json), &use, c->document,
+                                          relaxed, &g->automaton, err);
     return hand_out(g, relaxed, st, out, err);
 }
 

@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "grammar/automaton.h"
+
 typedef struct token {
     const uint8_t *bytes;
     uint32_t len, id;
@@ -42,8 +44,7 @@ static uint32_t plain_chars(const token *t)
     uint32_t chars = 0;
     for (uint32_t i = 0; i < t->len; chars++) {
         uint32_t k = char_len(t->bytes + i, t->len - i);
-        uint8_t c = t->bytes[i];
-        if (k == 0 || c < 0x20 || c == '"' || c == '\\' || c == '<')
+        if (k == 0 || !tt_char_plain(t->bytes + i, k))
             return 0;
         i += k;
     }
@@ -60,22 +61,41 @@ static uint32_t common(const token *a, const token *b)
     return i;
 }
 
-static uint32_t chars_behind(const token *t, uint32_t at)
+/* Notes a token in the nodes of its bytes. */
+static void note(tt_lex_trie *x, const uint32_t *open, const token *t)
 {
-    uint32_t n = 0;
-    for (uint32_t i = at; i < t->len; i++)
-        n += (t->bytes[i] & 0xc0) != 0x80;
-    return n < 255 ? n : 255;
+    uint32_t longest = 0;
+    uint8_t classes = 0;
+    for (uint32_t i = t->len; i-- > 0;) {
+        tt_lex_node *node = &x->nodes[open[i]];
+        bool inside = i + 1 < t->len && (t->bytes[i + 1] & 0xc0) == 0x80;
+        node->longest = longest > node->longest ? (uint8_t)longest : node->longest;
+        node->classes |= classes | (inside ? TT_CHARS_INSIDE : 0);
+        if ((t->bytes[i] & 0xc0) == 0x80)
+            continue;
+        longest = longest + 1 < TT_LEXICON_MANY ? longest + 1 : TT_LEXICON_MANY;
+        classes |= tt_char_class(t->bytes[i]);
+    }
+}
+
+/* What is not plain, or has nothing below it, is never taken as a whole. */
+static void set_apart(tt_lex_trie *x, bool plain)
+{
+    for (uint32_t i = 0; i < x->n; i++)
+        if (!plain || x->nodes[i].skip == i + 1) {
+            x->nodes[i].longest = TT_LEXICON_MANY;
+            x->nodes[i].classes = TT_CHARS_OTHER;
+        }
 }
 
 /* Tokens are sorted: each adds the nodes that it does not share with the one before it. */
-static bool build_trie(tt_lex_trie *x, const token *t, uint32_t n)
+static bool build_trie(tt_lex_trie *x, const token *t, uint32_t n, bool plain)
 {
     uint32_t total = 0, open[TT_LEXICON_LONGEST], depth = 0;
     for (uint32_t i = 0; i < n; i++)
         total += t[i].len - (i == 0 ? 0 : common(&t[i - 1], &t[i]));
     x->nodes = calloc(total + 1, sizeof *x->nodes);
-    x->ids = malloc((n + 1) * sizeof *x->ids);
+    x->ids = calloc(n + 1, sizeof *x->ids);
     if (x->nodes == NULL || x->ids == NULL)
         return false;
     for (uint32_t i = 0; i < n; i++) {
@@ -84,23 +104,17 @@ static bool build_trie(tt_lex_trie *x, const token *t, uint32_t n)
             x->nodes[open[--depth]].skip = x->n;
         while (depth < t[i].len) {
             open[depth] = x->n;
-            x->nodes[x->n++] = (tt_lex_node){.token = UINT32_MAX,
-                                             .rank = x->n_ids,
-                                             .depth = (uint16_t)(depth + 1),
-                                             .byte = t[i].bytes[depth]};
+            x->nodes[x->n++] = (tt_lex_node){
+                .rank = x->n_ids, .depth = (uint8_t)(depth + 1), .byte = t[i].bytes[depth]};
             depth++;
         }
-        for (uint32_t d = 0; d < depth; d++) {
-            tt_lex_node *node = &x->nodes[open[d]];
-            uint32_t behind = chars_behind(&t[i], d + 1);
-            node->longest = behind > node->longest ? (uint8_t)behind : node->longest;
-        }
-        x->nodes[x->n - 1].token = t[i].id;
+        note(x, open, &t[i]);
         x->ids[x->n_ids++] = t[i].id;
     }
     while (depth > 0)
         x->nodes[open[--depth]].skip = x->n;
-    x->nodes[x->n] = (tt_lex_node){.skip = x->n, .token = UINT32_MAX, .rank = x->n_ids};
+    x->nodes[x->n] = (tt_lex_node){.skip = x->n, .rank = x->n_ids};
+    set_apart(x, plain);
     return true;
 }
 
@@ -137,6 +151,12 @@ static uint32_t gather(tt_lexicon *x, token *t, uint32_t *n_plain)
     return n;
 }
 
+static int by_chars(const void *x, const void *y)
+{
+    const tt_lex_long *a = x, *b = y;
+    return a->chars != b->chars ? (a->chars < b->chars ? -1 : 1) : a->id < b->id ? -1 : 1;
+}
+
 static bool fill_sets(tt_lexicon *x, const token *t, uint32_t n)
 {
     for (uint32_t k = 0; k <= TT_LEXICON_LENGTHS; k++) {
@@ -144,12 +164,20 @@ static bool fill_sets(tt_lexicon *x, const token *t, uint32_t n)
         if (x->short_plain[k] == NULL)
             return false;
     }
+    x->long_plain = malloc((n + 1) * sizeof *x->long_plain);
+    if (x->long_plain == NULL)
+        return false;
     for (uint32_t i = 0; i < n; i++) {
         uint32_t chars = plain_chars(&t[i]);
         tt_mask_set(x->short_plain[0], t[i].id);
         for (uint32_t k = chars; k <= TT_LEXICON_LENGTHS; k++)
             tt_mask_set(x->short_plain[k], t[i].id);
+        if (chars > TT_LEXICON_LENGTHS)
+            x->long_plain[x->n_long++] = (tt_lex_long){chars, t[i].id};
     }
+    qsort(x->long_plain, x->n_long, sizeof *x->long_plain, by_chars);
+    tt_lex_long *p = realloc(x->long_plain, (x->n_long + 1) * sizeof *p);
+    x->long_plain = p != NULL ? p : x->long_plain;
     return true;
 }
 
@@ -168,8 +196,8 @@ static bool make(tt_lexicon *x)
     if (ok) {
         qsort(t, n_plain, sizeof *t, by_bytes);
         qsort(t + n_plain, n - n_plain, sizeof *t, by_bytes);
-        ok = build_trie(&x->plain, t, n_plain) && build_trie(&x->rest, t + n_plain, n - n_plain) &&
-             fill_sets(x, t, n_plain);
+        ok = build_trie(&x->plain, t, n_plain, true) &&
+             build_trie(&x->rest, t + n_plain, n - n_plain, false) && fill_sets(x, t, n_plain);
     }
     free(t);
     size_t mask = x->words * sizeof(uint64_t), entry = mask + TT_LEXICON_KEY * sizeof(uint32_t);
@@ -182,7 +210,8 @@ static bool make(tt_lexicon *x)
         if (stops[i] < x->vocab)
             x->stops[x->n_stops++] = stops[i];
     x->bytes = sizeof *x + trie_bytes(&x->plain) + trie_bytes(&x->rest) +
-               (TT_LEXICON_LENGTHS + 1) * mask + TT_LEXICON_CACHE;
+               (TT_LEXICON_LENGTHS + 1) * mask + (x->n_long + 1) * sizeof *x->long_plain +
+               TT_LEXICON_CACHE;
     return true;
 }
 
@@ -218,6 +247,7 @@ void tt_lexicon_close(tt_lexicon **xp)
     }
     for (uint32_t k = 0; k <= TT_LEXICON_LENGTHS; k++)
         free(x->short_plain[k]);
+    free(x->long_plain);
     free(x->cache);
     free(x->plain.nodes);
     free(x->plain.ids);

@@ -6,9 +6,9 @@
  *            (3) the cache holds TT_LEXICON_CACHE bytes at most, for all grammars together.
  * Threads:   shared freely: the cache has a lock.
  *
- * A token is plain when it is whole characters of valid UTF-8, none of them below U+0020, and none
- * of '"', '\' and '<'. Such tokens may stand anywhere in most texts, so that they need no look one
- * by one.
+ * A token is plain when it is whole characters of valid UTF-8, none of them below U+0020, none of
+ * '"', '\' and '<', and no white space or line end but the space. Such tokens may stand anywhere in
+ * most texts, so that they need no look one by one.
  */
 #ifndef TT_GRAMMAR_LEXICON_H
 #define TT_GRAMMAR_LEXICON_H
@@ -19,19 +19,22 @@
 #include "base/status.h"
 
 #define TT_LEXICON_CACHE   (8 * TT_MIB)
-#define TT_LEXICON_LENGTHS 16u   /* sets of plain tokens of at most so many characters */
-#define TT_LEXICON_KEY     256u  /* numbers of a cache key */
-#define TT_LEXICON_LONGEST 4096u /* bytes; longer tokens never follow */
+#define TT_LEXICON_LENGTHS 16u /* sets of plain tokens of at most so many characters */
+#define TT_LEXICON_MANY    255u
+#define TT_LEXICON_KEY     256u /* numbers of a cache key */
+#define TT_LEXICON_LONGEST 256u /* bytes; tokens of as many or more never follow */
 
-/* In the order of the bytes. Nodes of a subtree follow their root. */
+/* In the order of the bytes. Nodes of a subtree follow their root. The tokens that end at a node
+ * stand in `ids` from its rank to that of the next node. */
 typedef struct tt_lex_node {
-    uint32_t skip;  /* the node behind the subtree */
-    uint32_t token; /* id, or UINT32_MAX */
-    uint32_t rank;  /* tokens in front of it, a place in `ids` */
-    uint16_t depth; /* from 1 */
+    uint32_t skip; /* the node behind the subtree */
+    uint32_t rank; /* tokens in front of it */
     uint8_t byte;
-    uint8_t longest; /* characters that tokens of the subtree still have behind this byte; 255: or
-                        more. Of the plain trie only */
+    uint8_t depth; /* from 1 */
+    /* Of the characters that begin behind this byte in tokens of the subtree. MANY, and not plain,
+     * where there are none. */
+    uint8_t longest; /* the most of them; TT_LEXICON_MANY: or more */
+    uint8_t classes; /* TT_CHARS_INSIDE: this byte does not end one */
 } tt_lex_node;
 
 typedef struct tt_lex_trie {
@@ -39,6 +42,11 @@ typedef struct tt_lex_trie {
     uint32_t *ids;      /* in the order of the nodes */
     uint32_t n, n_ids;
 } tt_lex_trie;
+
+/* A plain token of more than TT_LEXICON_LENGTHS characters. */
+typedef struct tt_lex_long {
+    uint32_t chars, id;
+} tt_lex_long;
 
 typedef struct tt_lex_entry {
     uint64_t grammar, hash, used;
@@ -54,6 +62,8 @@ struct tt_lexicon {
     uint32_t longest;      /* characters of the longest plain token */
     tt_lex_trie plain, rest;
     uint64_t *short_plain[TT_LEXICON_LENGTHS + 1]; /* [k]: at most k characters; [0]: all */
+    tt_lex_long *long_plain;                       /* the others, the shortest first */
+    uint32_t n_long;
     uint32_t *stops;
     size_t n_stops;
     size_t bytes; /* of memory, the cache at its fullest included */

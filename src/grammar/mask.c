@@ -12,9 +12,9 @@ tt_status tt_walker_init(tt_walker *w, const tt_lexicon *x, tt_error *err)
     y.frames.cap = TT_MATCH_FRAMES;
     y.frames.v = malloc(y.frames.cap * sizeof *y.frames.v);
     y.tops = malloc(y.cap_tops * sizeof *y.tops);
-    y.begin = malloc((x->deepest + 2) * sizeof *y.begin);
-    y.frames_begin = malloc((x->deepest + 2) * sizeof *y.frames_begin);
-    if (y.frames.v == NULL || y.tops == NULL || y.begin == NULL || y.frames_begin == NULL) {
+    y.spots = malloc((x->deepest + 1) * sizeof *y.spots);
+    y.levels = malloc((x->deepest + 1) * sizeof *y.levels);
+    if (y.frames.v == NULL || y.tops == NULL || y.spots == NULL || y.levels == NULL) {
         tt_walker_free(&y);
         return tt_fail(err, TT_ERR_NOMEM, "out of memory for the masks of a grammar");
     }
@@ -25,15 +25,15 @@ tt_status tt_walker_init(tt_walker *w, const tt_lexicon *x, tt_error *err)
 size_t tt_walker_bytes(const tt_lexicon *x)
 {
     return ((size_t)TT_MATCH_FRAMES + MOST_TOPS) * sizeof(tt_frame) +
-           2 * (size_t)(x->deepest + 2) * sizeof(uint32_t);
+           (size_t)(x->deepest + 1) * (sizeof(tt_spot) + sizeof(tt_level));
 }
 
 void tt_walker_free(tt_walker *w)
 {
     free(w->frames.v);
     free(w->tops);
-    free(w->begin);
-    free(w->frames_begin);
+    free(w->spots);
+    free(w->levels);
     *w = (tt_walker){0};
 }
 
@@ -42,168 +42,232 @@ static uint32_t least(uint32_t a, uint32_t b)
     return a < b ? a : b;
 }
 
-/* ---- the walk ---- */
+/* ---- one byte ---- */
 
-/* Counts a character of a text; false when there is no room for it, or it is not that simple. */
-static bool count_fast(const tt_automaton *m, const tt_gstate *to, tt_frame *f, bool *dead)
+static bool is_lean(const tt_spot *spot)
 {
-    if (to->guard == TT_GUARD_NONE)
-        return true;
-    if (to->guard != TT_GUARD_INC && to->guard != TT_GUARD_MORE)
+    return (uint32_t)spot->at != TT_NO_STATE;
+}
+
+/* Stacks of depth d are wanted only where it is its own root, or right behind one. */
+static uint32_t begin_of(const tt_walker *w, uint32_t d)
+{
+    return d == 0 ? 0 : w->levels[w->spots[d - 1].root].end;
+}
+
+/* A depth whose stacks are there: one that may go on the short way is noted as such. */
+static void settle(tt_walker *w, const tt_automaton *m, uint32_t d)
+{
+    uint32_t begin = begin_of(w, d);
+    tt_level *level = &w->levels[d];
+    const tt_frame *f = &w->tops[begin];
+    bool lean = level->end == begin + 1 && (m->states[f->state].flags & TT_STATE_LEAN);
+    w->spots[d].root = d;
+    w->spots[d].at = lean ? (uint64_t)f->number << 32 | f->state : TT_NO_STATE;
+    level->asked = level->beyond = (tt_gset){{0}};
+}
+
+/* From every stack of depth d - 1, every way on. */
+static bool step_all(tt_walker *w, const tt_automaton *m, uint32_t d, uint8_t b)
+{
+    const tt_spot *from = &w->spots[d - 1];
+    const tt_level *root = &w->levels[from->root];
+    tt_tops out = {.v = w->tops + root->end, .cap = w->cap_tops - root->end};
+    out.cap = out.cap < TT_MATCH_PARALLEL ? out.cap : TT_MATCH_PARALLEL;
+    w->frames.n = root->frames;
+    if (is_lean(from)) {
+        tt_frame f = w->tops[root->end - 1];
+        f.state = (uint32_t)from->at;
+        f.number = (uint32_t)(from->at >> 32);
+        tt_match_step(m, &w->frames, &f, b, &out);
+    } else {
+        for (uint32_t i = begin_of(w, d - 1); i < root->end; i++)
+            tt_match_step(m, &w->frames, &w->tops[i], b, &out);
+    }
+    w->levels[d].end = root->end + out.n;
+    w->levels[d].frames = w->frames.n;
+    settle(w, m, d);
+    return out.n > 0;
+}
+
+static uint32_t target_of(const tt_automaton *m, const tt_gstate *s, uint8_t b)
+{
+    if (s->row != TT_NO_STATE)
+        return m->rows[s->row][b];
+    for (uint32_t i = s->edges; i < s->edges + s->n_edges && m->edges[i].lo <= b; i++)
+        if (m->edges[i].hi >= b)
+            return m->edges[i].to;
+    return TT_NO_STATE;
+}
+
+/* Counts a character, or a byte of one, into *number; false when there is no room for it. */
+static bool count(const tt_automaton *m, const tt_gstate *t, uint32_t param, uint32_t *number)
+{
+    const tt_gcount *c = &m->counts[param];
+    if (*number >= c->max || t->arg > c->max - *number - 1)
         return false;
-    const tt_gcount *c = &m->counts[f->param];
-    *dead = f->number >= c->max || to->arg > c->max - f->number - 1;
-    if (to->guard == TT_GUARD_INC && (c->max != TT_NO_LIMIT || f->number < c->min))
-        f->number++;
+    *number += t->guard == TT_GUARD_INC && (c->max != TT_NO_LIMIT || *number < c->min);
     return true;
 }
 
-/* The usual case: one stack, one edge, no call. False when it is another. */
-static bool step_fast(const tt_automaton *m, const tt_frame *f, uint8_t b, tt_frame *out,
-                      bool *dead)
+/* Whether byte b may follow when the rule on top of the one stack of a root ends. */
+static bool ask_beyond(tt_walker *w, const tt_automaton *m, tt_level *root, uint8_t b)
 {
-    const tt_gstate *s = &m->states[f->state];
-    uint32_t to = TT_NO_STATE;
-    if (s->n_calls > 0 || (s->flags & (TT_STATE_FINAL | TT_STATE_SIMPLE)) != TT_STATE_SIMPLE)
+    tt_frame v[1];
+    tt_tops out = {.v = v, .cap = 1};
+    w->frames.n = root->frames;
+    tt_match_beyond(m, &w->frames, &w->tops[root->end - 1], b, &out);
+    tt_gset_add(&root->asked, b, b);
+    if (out.n > 0)
+        tt_gset_add(&root->beyond, b, b);
+    return out.n > 0;
+}
+
+static inline bool may_leave(tt_walker *w, const tt_automaton *m, tt_level *root, uint8_t b)
+{
+    return tt_gset_has(&root->asked, b) ? tt_gset_has(&root->beyond, b) : ask_beyond(w, m, root, b);
+}
+
+/* ---- the walk ---- */
+
+/* Whether all that tokens go on with below a node leads somewhere from a state behind it. */
+static inline bool takes_all(const tt_automaton *m, const tt_gstate *s, uint32_t number,
+                             uint32_t param, const tt_lex_node *node)
+{
+    bool few = s->room > node->longest && (node->classes & ~s->set) == 0;
+    if (!few && (node->classes & ~s->loops) != 0)
         return false;
-    if (s->row != TT_NO_STATE) {
-        to = m->rows[s->row][b];
-    } else {
-        for (uint32_t i = s->edges; i < s->edges + s->n_edges && m->edges[i].lo <= b; i++)
-            if (m->edges[i].hi >= b)
-                to = m->edges[i].to;
-    }
-    *dead = to == TT_NO_STATE;
-    if (*dead)
+    if (!(s->flags & TT_STATE_COUNTED) || m->counts[param].max == TT_NO_LIMIT)
         return true;
-    const tt_gstate *t = &m->states[to];
-    if ((t->flags & TT_STATE_LAST) || f->depth + t->need > TT_AUTOMATON_NEST)
-        return false;
-    *out = *f;
-    out->state = to;
-    return count_fast(m, t, out, dead);
+    uint32_t chars = node->longest + (node->classes & TT_CHARS_INSIDE ? 1u : 0u);
+    return node->longest < TT_LEXICON_MANY && number <= m->counts[param].max &&
+           chars <= m->counts[param].max - number;
 }
 
-/* Stacks behind `b` after those of depth d - 1, at depth d; how many. */
-static uint32_t step_all(tt_walker *w, const tt_automaton *m, uint32_t d, uint8_t b)
+static bool some_takes_all(const tt_walker *w, const tt_automaton *m, const tt_lex_node *node)
 {
-    const tt_frame *from = w->tops + w->begin[d - 1];
-    uint32_t n = w->begin[d] - w->begin[d - 1];
-    tt_tops out = {.v = w->tops + w->begin[d], .cap = w->cap_tops - w->begin[d]};
-    bool dead = false;
-    out.cap = out.cap < TT_MATCH_PARALLEL ? out.cap : TT_MATCH_PARALLEL;
-    w->frames.n = w->frames_begin[d - 1];
-    if (n == 1 && out.cap > 0 && step_fast(m, from, b, out.v, &dead))
-        out.n = !dead;
-    else
-        for (uint32_t i = 0; i < n; i++)
-            tt_match_step(m, &w->frames, &from[i], b, &out);
-    w->begin[d + 1] = w->begin[d] + out.n;
-    w->frames_begin[d] = w->frames.n;
-    return out.n;
-}
-
-/* What a state behind the first byte of a character has to be, for all of its ends to absorb. */
-static uint8_t inside_of(uint8_t lead)
-{
-    return lead < 0xc2    ? 0
-           : lead < 0xe0  ? TT_INSIDE_1
-           : lead == 0xe0 ? TT_INSIDE_E0
-           : lead == 0xed ? TT_INSIDE_ED
-           : lead < 0xf0  ? TT_INSIDE_2
-           : lead == 0xf0 ? TT_INSIDE_F0
-           : lead == 0xf4 ? TT_INSIDE_F4
-                          : TT_INSIDE_3;
-}
-
-static bool is_inside(uint8_t inside, uint8_t lead)
-{
-    uint8_t want = inside_of(lead);
-    return inside != 0 &&
-           (inside == want || (inside == TT_INSIDE_2 && lead >= 0xe0 && lead < 0xf0) ||
-            (inside == TT_INSIDE_3 && lead >= 0xf0));
-}
-
-/* Whether all plain tokens below a node may follow one of the stacks behind it. */
-static bool absorbs(const tt_walker *w, const tt_automaton *m, const tt_lex_node *node)
-{
-    uint32_t d = node->depth;
-    for (uint32_t i = w->begin[d]; i < w->begin[d + 1]; i++) {
+    for (uint32_t i = begin_of(w, node->depth); i < w->levels[node->depth].end; i++) {
         const tt_frame *f = &w->tops[i];
-        const tt_gstate *s = &m->states[f->state];
-        bool inside = s->inside != 0 && is_inside(s->inside, node->byte);
-        if (!(s->flags & TT_STATE_ABSORBS) && !inside)
-            continue;
-        uint32_t room = tt_match_room(m, f), chars = (uint32_t)node->longest + inside;
-        if (room == TT_NO_LIMIT || (node->longest < 255 && room >= chars))
+        if (takes_all(m, &m->states[f->state], f->number, f->param, node))
             return true;
     }
     return false;
 }
 
-static void walk(tt_walker *w, const tt_automaton *m, const tt_lex_trie *x, bool plain,
-                 uint64_t *mask)
+/* Sets the tokens in front of `next`, those of the node and maybe of its subtree. Mostly one or
+ * none, and which of them cannot be foretold. */
+static inline void take_tokens(const tt_lex_trie *x, const tt_lex_node *node,
+                               const tt_lex_node *next, uint64_t *mask)
+{
+    uint32_t n = next->rank - node->rank, id = x->ids[node->rank];
+    mask[id >> 6] |= (uint64_t)(n > 0) << (id & 63);
+    for (uint32_t k = 1; k < n; k++)
+        tt_mask_set(mask, x->ids[node->rank + k]);
+}
+
+/* Walks from node i, which is behind a depth that is lean, over all that is behind the same root;
+ * returns where it came to. *stuck: that node has another way than the top of one stack. */
+static uint32_t walk_lean(tt_walker *w, const tt_automaton *m, const tt_lex_trie *x, uint32_t i,
+                          bool *stuck, uint64_t *mask)
+{
+    uint32_t root = w->spots[x->nodes[i].depth - 1].root;
+    const tt_frame *f = &w->tops[w->levels[root].end - 1];
+    *stuck = true;
+    for (; i < x->n && x->nodes[i].depth > root; w->steps++) {
+        const tt_lex_node *node = &x->nodes[i], *next = node + 1;
+        __builtin_prefetch(&x->nodes[node->skip]); /* what comes next lies far off */
+        const tt_spot *from = &w->spots[node->depth - 1];
+        const tt_gstate *s = &m->states[(uint32_t)from->at];
+        uint32_t to = target_of(m, s, node->byte), number = (uint32_t)(from->at >> 32);
+        if ((s->flags & TT_STATE_FINAL) && may_leave(w, m, &w->levels[root], node->byte))
+            return i;
+        i = node->skip;
+        if (to == TT_NO_STATE)
+            continue;
+        const tt_gstate *t = &m->states[to];
+        if (!(t->flags & TT_STATE_LEAN))
+            return (uint32_t)(node - x->nodes);
+        if (f->depth + t->need > TT_AUTOMATON_NEST ||
+            (t->guard != TT_GUARD_NONE && !count(m, t, f->param, &number)))
+            continue;
+        if (takes_all(m, t, number, f->param, node)) {
+            next = &x->nodes[i];
+        } else {
+            w->spots[node->depth].at = (uint64_t)number << 32 | to;
+            w->spots[node->depth].root = root;
+            i = (uint32_t)(next - x->nodes);
+        }
+        take_tokens(x, node, next, mask);
+    }
+    *stuck = false;
+    return i;
+}
+
+static void walk(tt_walker *w, const tt_automaton *m, const tt_lex_trie *x, uint64_t *mask)
 {
     for (uint32_t i = 0; i < x->n;) {
-        const tt_lex_node *node = &x->nodes[i];
-        uint32_t d = node->depth;
+        bool stuck = true;
+        if (is_lean(&w->spots[x->nodes[i].depth - 1]))
+            i = walk_lean(w, m, x, i, &stuck, mask);
+        if (!stuck)
+            continue;
+        const tt_lex_node *node = &x->nodes[i], *next = node + 1;
         w->steps++;
-        if (step_all(w, m, d, node->byte) == 0) {
-            i = node->skip;
+        i = node->skip;
+        if (!step_all(w, m, node->depth, node->byte))
             continue;
-        }
-        if (plain && absorbs(w, m, node)) {
-            for (uint32_t k = node->rank; k < x->nodes[node->skip].rank; k++)
-                tt_mask_set(mask, x->ids[k]);
-            i = node->skip;
-            continue;
-        }
-        if (node->token != UINT32_MAX)
-            tt_mask_set(mask, node->token);
-        i++;
+        if (some_takes_all(w, m, node))
+            next = &x->nodes[i];
+        else
+            i = (uint32_t)(next - x->nodes);
+        take_tokens(x, node, next, mask);
     }
 }
 
 /* ---- plain tokens as a whole ---- */
 
-/* Adds the plain tokens that may follow `f`, at a state that absorbs; true when that is all of the
- * plain ones, or when no other plain one may follow it. */
+/* Plain characters that may come behind a state, whichever they are. */
+static uint32_t room_of(const tt_automaton *m, const tt_frame *f)
+{
+    const tt_gstate *s = &m->states[f->state];
+    uint32_t room = s->room == TT_ROOM_ANY ? TT_NO_LIMIT : s->room > 0 ? s->room - 1u : 0;
+    uint32_t max = s->flags & TT_STATE_COUNTED ? m->counts[f->param].max : TT_NO_LIMIT;
+    if (s->set != TT_CHARS_PLAIN)
+        return 0; /* not whichever; inside a character none of its own can begin */
+    return max == TT_NO_LIMIT ? room : least(room, max > f->number ? max - f->number : 0);
+}
+
+/* Adds the plain tokens that may follow `f` because any of so many characters would; *all: these
+ * are all that there are. True when no other plain one may follow it. */
 static bool take_plain(const tt_lexicon *x, const tt_automaton *m, const tt_frame *f, bool *all,
                        uint64_t *mask)
 {
-    const tt_gstate *s = &m->states[f->state];
-    uint32_t room = tt_match_room(m, f);
-    bool only = s->n_calls == 0 && !(s->flags & TT_STATE_FINAL);
-    *all = room == TT_NO_LIMIT || room >= x->longest;
-    uint32_t k = *all ? 0 : least(room, TT_LEXICON_LENGTHS);
-    if (!*all && k == 0)
-        return only;
-    for (uint32_t i = 0; i < x->words; i++)
-        mask[i] |= x->short_plain[k][i];
-    return *all || (k == room && only);
+    uint32_t room = room_of(m, f);
+    *all = room >= x->longest;
+    const uint64_t *set = x->short_plain[*all ? 0 : least(room, TT_LEXICON_LENGTHS)];
+    for (uint32_t i = 0; room > 0 && i < x->words; i++)
+        mask[i] |= set[i];
+    for (uint32_t i = 0; !*all && i < x->n_long && x->long_plain[i].chars <= room; i++)
+        tt_mask_set(mask, x->long_plain[i].id);
+    return *all || (m->states[f->state].flags & TT_STATE_EXACT);
 }
 
-/* Whether the plain tokens are dealt with. Stacks that absorb, or are about to call what does, take
- * them as a whole. */
+/* Whether the plain tokens are dealt with. Stacks that take any text, or are about to call what
+ * does, take them as a whole. */
 static bool plain_done(const tt_walker *w, const tt_lexicon *x, const tt_automaton *m,
                        uint64_t *mask)
 {
-    uint32_t n = w->begin[1] - w->begin[0];
-    for (uint32_t i = 0; i < n; i++) {
-        tt_frame f = w->tops[w->begin[0] + i];
+    bool done = true, all = false;
+    for (uint32_t i = 0; i < w->levels[0].end; i++) {
+        tt_frame f = w->tops[i];
         const tt_gstate *s = &m->states[f.state];
-        bool all = false;
-        if (s->flags & TT_STATE_ABSORBS) {
-            bool done = take_plain(x, m, &f, &all, mask);
-            if (all || (done && n == 1))
-                return true;
-            continue;
-        }
+        done &= take_plain(x, m, &f, &all, mask);
+        if (all)
+            return true;
         for (uint32_t k = s->calls; k < s->calls + s->n_calls; k++) {
             const tt_gcall *c = &m->calls[k];
             tt_frame called = {.state = c->entry, .param = c->param, .depth = f.depth + 1};
-            if (c->extra || !(m->states[c->entry].flags & TT_STATE_ABSORBS) ||
-                called.depth + m->states[c->entry].need > TT_AUTOMATON_NEST ||
+            if (c->extra || called.depth + m->states[c->entry].need > TT_AUTOMATON_NEST ||
                 f.depth + m->states[c->ret].need > TT_AUTOMATON_NEST)
                 continue;
             (void)take_plain(x, m, &called, &all, mask);
@@ -211,7 +275,7 @@ static bool plain_done(const tt_walker *w, const tt_lexicon *x, const tt_automat
                 return true;
         }
     }
-    return false;
+    return done;
 }
 
 /* ---- the cache ---- */
@@ -230,8 +294,8 @@ static bool key_frame(const tt_lexicon *x, const tt_automaton *m, const tt_frame
 {
     const tt_gstate *s = &m->states[f->state];
     uint32_t number = f->number, param = f->param;
-    bool counts =
-        top && (s->flags & TT_STATE_ABSORBS) && m->states[s->absorb].guard == TT_GUARD_INC;
+    const uint8_t texts = TT_STATE_COUNTED | TT_STATE_EXACT;
+    bool counts = top && (s->flags & texts) == texts && s->room == TT_ROOM_ANY;
     if (counts) {
         const tt_gcount *c = &m->counts[f->param];
         number = least(c->min > f->number ? c->min - f->number : 0, x->deepest + 1);
@@ -272,13 +336,13 @@ void tt_walker_mask(tt_walker *w, tt_lexicon *x, uint64_t grammar, const tt_gmat
     w->frames.n = t->frames.n;
     memcpy(w->frames.v, t->frames.v, t->frames.n * sizeof *t->frames.v);
     memcpy(w->tops, t->tops.v, t->tops.n * sizeof *t->tops.v);
-    w->begin[0] = 0;
-    w->begin[1] = t->tops.n;
-    w->frames_begin[0] = w->frames.n;
+    w->levels[0].end = t->tops.n;
+    w->levels[0].frames = w->frames.n;
+    settle(w, t->m, 0);
     memset(mask, 0, x->words * sizeof *mask);
     if (!plain_done(w, x, t->m, mask))
-        walk(w, t->m, &x->plain, true, mask);
-    walk(w, t->m, &x->rest, false, mask);
+        walk(w, t->m, &x->plain, mask);
+    walk(w, t->m, &x->rest, mask);
     if (keyed && w->steps - before > WORTH_CACHE)
         tt_lexicon_remember(x, grammar, key, n_key, mask);
 }

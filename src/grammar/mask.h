@@ -12,10 +12,29 @@
 #include "grammar/lexicon.h"
 #include "grammar/matcher.h"
 
+/* Where the walk stands behind so many bytes of a token. Mostly on one stack whose top alone has
+ * moved since depth `root`: then `at` is its state and, from bit 32 on, its number, both in one
+ * field because the next byte waits for it. Otherwise the state is TT_NO_STATE, and `root` is the
+ * depth itself. */
+typedef struct tt_spot {
+    uint64_t at;
+    uint32_t root;
+} tt_spot;
+
+/* The stacks behind so many bytes, which begin where those of the depth before end. */
+typedef struct tt_level {
+    uint32_t end;
+    uint32_t frames; /* in use */
+    /* Bytes that may follow when the rule on top of the only stack ends, as far as they were asked
+     * for. */
+    tt_gset asked, beyond;
+} tt_level;
+
 typedef struct tt_walker {
     tt_frames frames;
-    tt_frame *tops;                 /* the stacks behind each byte of the token in work */
-    uint32_t *begin, *frames_begin; /* [deepest + 2], by depth */
+    tt_frame *tops;
+    tt_spot *spots;   /* [deepest + 1] */
+    tt_level *levels; /* [deepest + 1]; of roots only */
     uint32_t cap_tops;
     uint64_t steps; /* nodes that were looked at, since the walker was made */
 } tt_walker;

@@ -189,7 +189,7 @@ static void by_call(walk *w, const tt_frame *f, const tt_gcall *c, uint32_t begu
         if (w->frames->n == w->frames->cap || f->depth + ret->need > TT_AUTOMATON_NEST)
             return;
         called.parent = w->frames->n++;
-        called.depth++;
+        called.depth += !c->flat;
         w->frames->v[called.parent] = *f;
         w->frames->v[called.parent].state = c->ret;
     }
@@ -220,6 +220,17 @@ void tt_match_step(const tt_automaton *m, tt_frames *frames, const tt_frame *top
     step(&w, *top, 0);
 }
 
+void tt_match_beyond(const tt_automaton *m, tt_frames *frames, const tt_frame *top, uint8_t b,
+                     tt_tops *out)
+{
+    walk w = {.m = m, .frames = frames, .out = out, .byte = b};
+    if (top->parent == TT_NO_STATE)
+        return;
+    tt_frame f = frames->v[top->parent];
+    if (enter(m, &f))
+        step(&w, f, 0);
+}
+
 bool tt_match_complete(const tt_automaton *m, const tt_frames *frames, const tt_frame *top)
 {
     tt_frame f = *top;
@@ -231,17 +242,6 @@ bool tt_match_complete(const tt_automaton *m, const tt_frames *frames, const tt_
             return false;
     }
     return false;
-}
-
-uint32_t tt_match_room(const tt_automaton *m, const tt_frame *top)
-{
-    const tt_gstate *s = &m->states[top->state];
-    if (!(s->flags & TT_STATE_ABSORBS) && s->inside == 0)
-        return 0;
-    if (m->states[s->absorb].guard != TT_GUARD_INC)
-        return TT_NO_LIMIT;
-    uint32_t max = m->counts[top->param].max, used = top->number + m->states[s->absorb].arg;
-    return max == TT_NO_LIMIT ? TT_NO_LIMIT : max > used ? max - used : 0;
 }
 
 /* ---- matchers ---- */

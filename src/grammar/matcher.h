@@ -38,10 +38,11 @@ typedef struct tt_tops {
 /* The stacks that follow from `top` on byte b, added to `out`. */
 void tt_match_step(const tt_automaton *m, tt_frames *frames, const tt_frame *top, uint8_t b,
                    tt_tops *out);
+/* Those that follow when the rule on top is over before b. */
+void tt_match_beyond(const tt_automaton *m, tt_frames *frames, const tt_frame *top, uint8_t b,
+                     tt_tops *out);
 /* Whether the text may end here. */
 bool tt_match_complete(const tt_automaton *m, const tt_frames *frames, const tt_frame *top);
-/* Characters that a state which absorbs has room for, that in work included. */
-uint32_t tt_match_room(const tt_automaton *m, const tt_frame *top);
 
 typedef struct tt_gmatcher {
     const tt_automaton *m;

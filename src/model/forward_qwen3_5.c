@@ -73,6 +73,7 @@ static void delta_net(tt_step *s, const tt_delta_weights *w, uint32_t i)
     OP(gated_norm, b->od, b->od, b->z, w->norm, Hv, a->lin_value_dim, (float)a->rms_eps,
        TT_GATE_SILU, s->T);
     mul(s, b->y, &w->out, b->od); /* [T, H] */
+    tt_step_mark(s, i);
 }
 
 /* Dense MLP and shared expert, model.md 5 */
@@ -103,7 +104,7 @@ static void moe(tt_step *s, const tt_layer_weights *w, uint32_t l)
     tt_span p;
 
     tt_moe_ask(s, l); /* the disk starts */
-    for (tt_span_first(&p, s); p.step.T > 0; tt_span_next(&p, s))
+    for (tt_span_first(&p, s); p.step.T > 0; tt_span_next(&p, s, l))
         mlp(&p.step, &w->mlp);      /* work meanwhile */
     tt_moe_run(s, b->acc, b->x, l); /* ascending expert id */
     OP(moe_add, b->h, b->acc, b->y, b->sg, s->arch->hidden_size, s->T);
@@ -136,7 +137,7 @@ static void layer(tt_step *s, const tt_layer_weights *w, uint32_t l)
 {
     tt_span p;
 
-    for (tt_span_first(&p, s); p.step.T > 0; tt_span_next(&p, s))
+    for (tt_span_first(&p, s); p.step.T > 0; tt_span_next(&p, s, l))
         mix(&p.step, w, l);
     if (tt_arch_is_moe(s->arch))
         moe(s, w, l);

@@ -91,7 +91,7 @@ tt_status tt_kv_cache_grow(tt_kv_cache *kv, uint32_t tokens, tt_error *err)
     return TT_OK;
 }
 
-void tt_kv_cache_save(const tt_kv_cache *kv, uint32_t tokens, void *out)
+void tt_kv_cache_save(const tt_kv_cache *kv, uint32_t first, uint32_t tokens, void *out)
 {
     char *p = out;
     for (uint32_t l = 0; l < kv->n_layers; l++) {
@@ -99,13 +99,13 @@ void tt_kv_cache_save(const tt_kv_cache *kv, uint32_t tokens, void *out)
         arrays(&kv->layer[l], arr);
         for (int i = 0; i < 4; i++) {
             if (arr[i].row > 0)
-                memcpy(p, *arr[i].base, arr[i].row * tokens);
+                memcpy(p, (const char *)*arr[i].base + arr[i].row * first, arr[i].row * tokens);
             p += arr[i].row * tokens;
         }
     }
 }
 
-void tt_kv_cache_load(tt_kv_cache *kv, uint32_t tokens, const void *in)
+void tt_kv_cache_load(tt_kv_cache *kv, uint32_t first, uint32_t tokens, const void *in)
 {
     const char *p = in;
     for (uint32_t l = 0; l < kv->n_layers; l++) {
@@ -113,7 +113,7 @@ void tt_kv_cache_load(tt_kv_cache *kv, uint32_t tokens, const void *in)
         arrays(&kv->layer[l], arr);
         for (int i = 0; i < 4; i++) {
             if (arr[i].row > 0)
-                memcpy(*arr[i].base, p, arr[i].row * tokens);
+                memcpy((char *)*arr[i].base + arr[i].row * first, p, arr[i].row * tokens);
             p += arr[i].row * tokens;
         }
     }

@@ -27,9 +27,9 @@ TT_MUST_CHECK tt_status tt_kv_cache_init(tt_kv_cache *kv, const tt_arch *arch, u
 void tt_kv_cache_free(tt_kv_cache *kv);
 /* Makes room for `tokens` rows. */
 TT_MUST_CHECK tt_status tt_kv_cache_grow(tt_kv_cache *kv, uint32_t tokens, tt_error *err);
-/* Copies rows [0, tokens) of every layer out of or into the cache; `size` must be tokens * token
- * bytes. */
-void tt_kv_cache_save(const tt_kv_cache *kv, uint32_t tokens, void *out);
-void tt_kv_cache_load(tt_kv_cache *kv, uint32_t tokens, const void *in);
+/* Copies `tokens` rows from `first` on of every layer out of or into the cache: tokens * token
+ * bytes, layer after layer. */
+void tt_kv_cache_save(const tt_kv_cache *kv, uint32_t first, uint32_t tokens, void *out);
+void tt_kv_cache_load(tt_kv_cache *kv, uint32_t first, uint32_t tokens, const void *in);
 
 #endif

@@ -439,7 +439,7 @@ void tt_moe_run(tt_step *s, float *acc, const float *x, uint32_t layer)
     while (s->status == TT_OK && (m->leases.count > m->leases.guessed || m->next < m->n_active)) {
         if (s->prefill) {
             ask_ahead(s, m, layer);
-            if (s->status == TT_OK)
+            if (tt_step_goes_on(s, layer))
                 run_next(s, m, acc, x);
         } else {
             if (m->leases.count == 0)

@@ -16,7 +16,8 @@
 
 #define DEFAULT_CONTEXT 32768u
 #define CHUNK_MAX       8192u
-#define READER_THREADS  16u /* the most that a pool starts by itself */
+#define AGENT_TOKENS    8192u /* of tools and system text */
+#define READER_THREADS  16u   /* the most that a pool starts by itself */
 #define MIB(x)          ((double)(x) / (double)TT_MIB)
 
 /* What a plan is made for. */
@@ -126,7 +127,8 @@ static uint64_t fixed_cost(const tt_install *in, uint32_t threads)
  * for reads, 16 bytes a page where it finds no larger ones. */
 static uint64_t kernel_cost(const tt_plan *p)
 {
-    uint64_t mapped = p->weights + p->expert_slots + p->kv + p->state + p->scratch;
+    uint64_t mapped =
+        p->weights + p->expert_slots + p->kv + p->state + p->prompt_cache + p->scratch;
     return mapped / 512 + p->expert_slots / 256;
 }
 
@@ -196,7 +198,8 @@ static void add_up(tt_plan *p, const plan_for *f, uint32_t chunk, uint32_t slots
     p->scratch = tt_scratch_cost(f->arch, chunk) + tt_moe_cost(f->arch, chunk) +
                  tt_backend_cost(p->threads, &limits);
     p->fixed = f->fixed + kernel_cost(p);
-    p->total = p->weights + p->expert_slots + p->kv + p->state + p->scratch + p->fixed;
+    p->total =
+        p->weights + p->expert_slots + p->kv + p->state + p->prompt_cache + p->scratch + p->fixed;
 }
 
 /* The most slots a layer that fit `limit`, never under top-k; the caller checks the sum. */
@@ -247,6 +250,22 @@ static void choose(tt_plan *p, const plan_for *f, uint64_t limit)
     add_up(p, f, chunk, slots);
 }
 
+/* What the prompt cache gets: what was asked for, or by itself a tenth, at least what one
+ * conversation of an agent begins with, and never more than half of what the smallest plan leaves,
+ * so that more budget means more slots too. */
+static uint64_t cache_share(tt_plan *p, const plan_for *f, uint64_t limit)
+{
+    const tt_model_options *o = f->options;
+    if (o->prompt_cache != TT_PROMPT_CACHE_AUTO)
+        return o->prompt_cache;
+    uint64_t least =
+        2 * tt_recurrent_bytes(f->arch) + AGENT_TOKENS * tt_kv_token_bytes(f->arch, o->kv_bits);
+    uint64_t share = limit / 10 > least ? limit / 10 : least;
+    add_up(p, f, o->prefill_chunk > 0 ? o->prefill_chunk : TT_BLOCK, f->fewest);
+    uint64_t half = limit > p->total ? (limit - p->total) / 2 : 0;
+    return share < half ? share : half;
+}
+
 uint64_t tt_plan_spare(const tt_plan *p)
 {
     uint64_t limit = p->budget < p->machine_available ? p->budget : p->machine_available,
@@ -274,7 +293,7 @@ static tt_status refuse(const tt_plan *p, const plan_for *f, tt_error *err)
     return tt_fail(
         err, TT_ERR_BUDGET,
         "the model needs %.1f MiB, %s %s (weights %.1f MiB, KV for %u tokens %.1f MiB, state "
-        "%.1f MiB, scratch for %u rows %.1f MiB, program %.1f MiB%s): ask for %s%s%sa shorter "
+        "%.1f MiB, scratch for %u rows %.1f MiB, program %.1f MiB%s): ask for %s%s%s%sa shorter "
         "context (max_context), or %s",
         MIB(p->total),
         given             ? "the budget given is"
@@ -286,6 +305,7 @@ static tt_status refuse(const tt_plan *p, const plan_for *f, tt_error *err)
         p->slots_per_layer > f->arch->top_k ? "fewer expert slots (expert_slots), " : "",
         p->prefill_chunk > TT_BLOCK ? "a smaller prefill chunk (prefill_chunk), " : "",
         p->kv_bits > 4 && p->kv > 0 ? "fewer KV bits (kv_bits), " : "",
+        p->prompt_cache > 0 ? "a smaller prompt cache (prompt_cache), " : "",
         given ? "give a larger budget (ram_budget)" : "free memory");
 }
 
@@ -340,11 +360,12 @@ tt_status tt_plan_make(const tt_install *in, const tt_model_options *o, uint64_t
     p.weights = tt_weights_cost(in);
     p.kv = (uint64_t)p.max_context * tt_kv_token_bytes(&a, o->kv_bits);
     uint64_t row = (uint64_t)a.vocab_size + tt_block_count(a.vocab_size); /* of logits */
-    p.state = 2 * tt_recurrent_bytes(&a) + 2 * row * sizeof(float) +
+    p.state = 2 * tt_recurrent_bytes(&a) + row * sizeof(float) + p.max_context / TT_BLOCK + 1 +
               (uint64_t)p.max_context * sizeof(uint32_t);
     f.fixed = fixed_cost(in, p.threads);
     /* A budget cannot be kept with memory that is not there. */
     uint64_t limit = p.budget < available ? p.budget : available;
+    p.prompt_cache = cache_share(&p, &f, limit);
     choose(&p, &f, limit);
     *plan = p;
     return p.total <= limit ? TT_OK : refuse(&p, &f, err);

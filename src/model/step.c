@@ -1,5 +1,7 @@
 #include "model/step.h"
 
+#include <string.h>
+
 #include "base/mem.h"
 
 static uint64_t aligned(uint64_t bytes)
@@ -59,8 +61,17 @@ void tt_scratch_free(tt_scratch *s)
 
 static void set_span(tt_span *p, const tt_step *s, uint32_t row0)
 {
+    if (s->status != TT_OK) { /* nothing of a step that failed is worth computing */
+        p->step.T = 0;
+        return;
+    }
     const tt_arch *a = s->arch;
     uint32_t room = TT_SPAN_ROWS - (s->pos0 + row0) % TT_SPAN_ROWS, left = s->T - row0;
+    for (uint32_t i = 0; i < s->n_marks; i++) {
+        uint32_t pos = s->pos0 + row0, at = s->marks[i].at;
+        if (at > pos && at - pos < room)
+            room = at - pos;
+    }
     p->row0 = row0;
     p->step.T = left < room ? left : room;
     p->step.pos0 = s->pos0 + row0;
@@ -78,15 +89,27 @@ void tt_span_first(tt_span *p, const tt_step *s)
     set_span(p, s, 0);
 }
 
-void tt_span_next(tt_span *p, const tt_step *s)
+void tt_span_next(tt_span *p, tt_step *s, uint32_t layer)
 {
-    set_span(p, s, p->row0 + p->step.T);
+    uint32_t row0 = p->row0 + p->step.T;
+    if (row0 < s->T)
+        (void)tt_step_goes_on(s, layer);
+    set_span(p, s, row0);
+}
+
+void tt_step_mark(const tt_step *s, uint32_t i)
+{
+    const tt_recurrent *r = s->recurrent;
+    for (uint32_t k = 0; k < s->n_marks; k++)
+        if (s->marks[k].at == s->pos0 + s->T)
+            memcpy(s->marks[k].block + i * r->layer_floats, tt_recurrent_state(r, i),
+                   r->layer_floats * sizeof(float));
 }
 
 bool tt_step_goes_on(tt_step *s, uint32_t layer)
 {
     if (s->status == TT_OK && s->go_on != NULL && !s->go_on(s->go_on_ctx, layer))
-        s->status = tt_fail(s->err, TT_ERR_ABORTED, "stopped at position %u before layer %u",
-                            s->pos0, layer);
+        s->status =
+            tt_fail(s->err, TT_ERR_ABORTED, "stopped at position %u in layer %u", s->pos0, layer);
     return s->status == TT_OK;
 }

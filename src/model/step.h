@@ -109,6 +109,12 @@ TT_MUST_CHECK tt_status tt_scratch_init(tt_scratch *s, const tt_arch *arch, uint
                                         tt_error *err);
 void tt_scratch_free(tt_scratch *s);
 
+/* A place in a step where the recurrent state is copied as it goes by. */
+typedef struct tt_state_mark {
+    uint32_t at;  /* tokens before it; a multiple of 64 */
+    float *block; /* as tt_recurrent.block */
+} tt_state_mark;
+
 typedef struct tt_step {
     struct tt_model *model;
     tt_backend *be;
@@ -120,7 +126,11 @@ typedef struct tt_step {
     uint32_t pos0, T;
     bool prefill;          /* chunked delta rule; false: row after row */
     const tt_trace *trace; /* may be NULL */
-    /* Asked before each layer, may be NULL; false ends the step with TT_ERR_ABORTED. */
+    /* Ascending, inside the step or at its end. Spans end there too, so that no step has to. */
+    const tt_state_mark *marks;
+    uint32_t n_marks;
+    /* Asked before each layer, between its spans and between its experts, so that a long prompt
+     * stops within a second; may be NULL. False ends the step with TT_ERR_ABORTED. */
     bool (*go_on)(void *ctx, uint32_t layer);
     void *go_on_ctx;
     tt_status status; /* first failure */
@@ -128,16 +138,21 @@ typedef struct tt_step {
 } tt_step;
 
 /* The step seen as rows [row0, row0 + step.T): the buffers of all rows begin at the first of them.
- * Spans begin at absolute multiples of TT_SPAN_ROWS, the first one wherever the step does. */
+ * Spans begin at absolute multiples of TT_SPAN_ROWS and at marks, the first one wherever the step
+ * does. */
 typedef struct tt_span {
     tt_step step;
     tt_scratch view;
     uint32_t row0;
 } tt_span;
 
-/* for (tt_span_first(&p, s); p.step.T > 0; tt_span_next(&p, s)) */
+/* for (tt_span_first(&p, s); p.step.T > 0; tt_span_next(&p, s, layer)); none when a step failed. */
 void tt_span_first(tt_span *p, const tt_step *s);
-void tt_span_next(tt_span *p, const tt_step *s);
+void tt_span_next(tt_span *p, tt_step *s, uint32_t layer);
+
+/* After a span has gone through linear layer `i`: copies its state to the marks at the span's end.
+ */
+void tt_step_mark(const tt_step *s, uint32_t i);
 
 /* False when the step has failed or somebody wants it to end. */
 bool tt_step_goes_on(tt_step *s, uint32_t layer);

@@ -1,23 +1,25 @@
 /* session.h: one timeline: prefix sync, chunked prefill, decode, rewind, snapshots.
  *
  * Owns:      tokens, KV rows, recurrent state and one checkpoint of it, the last logits.
- * Not here:  the forward pass (model/), sampling, text.
+ * Not here:  the forward pass (model/), sampling, text, the state of other timelines
+ *            (state_cache.h).
  * Laws:      (1) state, KV rows and tokens always describe the same prefix; a step that fails
  *            falls back to the checkpoint or to the empty prefix;  (2) prompt tokens go through
  *            the prefill kernels however few remain, in chunks that end at absolute multiples of
- *            the chunk;  (3) decode allocates nothing;  (4) the checkpoint stands at the end of
- *            the last prompt.
+ *            the chunk;  (3) decode allocates nothing;  (4) the checkpoint stands at the last
+ *            multiple of 64 tokens that the timeline has passed, and sync begins at such a place.
  * Threads:   one at a time, and one session of a model at a time.
  */
 #ifndef TT_SESSION_SESSION_H
 #define TT_SESSION_SESSION_H
 
-#include "model/model.h"
+#include "session/state_cache.h"
 
 struct tt_session {
     tt_model *model;
     uint32_t *tokens; /* [max_context] */
     uint32_t n;       /* tokens that state and KV rows describe */
+    uint8_t *made;    /* [blocks of max_context] of each block: rows from prefill (state_cache.h) */
     tt_kv_cache kv;
     tt_recurrent recurrent;
     float *logits; /* [vocab] after token n - 1 ... */
@@ -25,14 +27,19 @@ struct tt_session {
     bool logits_valid;
     /* checkpoint */
     tt_recurrent kept;
-    float *kept_logits;
     uint32_t kept_n; /* 0: none (the empty prefix needs no copy); never more than n */
-    bool kept_logits_valid;
+    /* cache */
+    tt_state_cache *cache; /* may be NULL */
+    uint32_t left_n;       /* the checkpoint that it was left last; 0: not the present one */
+    tt_session_reuse reuse;
     const tt_trace *trace; /* may be NULL */
 };
 
 /* Shows every stage of later steps to `trace`, which must outlive them; NULL stops. */
 void tt_session_set_trace(tt_session *s, const tt_trace *trace);
+
+/* Makes the present place the checkpoint. */
+void tt_session_keep(tt_session *s);
 
 /* Bytes of a row of logits and its maxima. */
 size_t tt_session_row_bytes(const tt_session *s);

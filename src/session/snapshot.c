@@ -92,7 +92,7 @@ tt_status tt_session_snapshot(const tt_session *s, void *buf, size_t size, tt_er
     memcpy(b + p.key, s->model->key, strlen(s->model->key));
     for (uint32_t i = 0; i < s->n; i++)
         put32(b + p.tokens + 4 * (uint64_t)i, s->tokens[i]);
-    tt_kv_cache_save(&s->kv, s->n, b + p.kv);
+    tt_kv_cache_save(&s->kv, 0, s->n, b + p.kv);
     if (s->recurrent.bytes > 0)
         memcpy(b + p.state, s->recurrent.block, s->recurrent.bytes);
     if (s->logits_valid)
@@ -182,7 +182,7 @@ tt_status tt_session_restore(tt_session *s, const void *buf, size_t size, tt_err
     TT_TRY(tt_kv_cache_grow(&s->kv, n, err));
     for (uint32_t i = 0; i < n; i++)
         s->tokens[i] = get32(b + p.tokens + 4 * (uint64_t)i);
-    tt_kv_cache_load(&s->kv, n, b + p.kv);
+    tt_kv_cache_load(&s->kv, 0, n, b + p.kv);
     if (s->recurrent.bytes > 0)
         memcpy(s->recurrent.block, b + p.state, s->recurrent.bytes);
     s->n = n;
@@ -192,10 +192,8 @@ tt_status tt_session_restore(tt_session *s, const void *buf, size_t size, tt_err
         memcpy(s->logits, b + p.logits, vocab * sizeof *s->logits);
         tt_block_max(s->top, s->logits, vocab);
     }
-    /* The place restored from is the one place that can be gone back to. */
-    tt_recurrent_copy(&s->kept, &s->recurrent);
-    memcpy(s->kept_logits, s->logits, tt_session_row_bytes(s));
-    s->kept_logits_valid = s->logits_valid;
-    s->kept_n = n;
+    /* How these rows were made is not known. */
+    memset(s->made, TT_MADE_UNKNOWN, tt_blocks(n));
+    tt_session_keep(s);
     return TT_OK;
 }

@@ -100,9 +100,12 @@ static void check_matmul(tt_backend *be, tt_backend *ref, const tt_mat *W, const
 static void agrees(tt_backend *be, tt_backend *ref)
 {
     tt_rng r = {1};
+    unsigned n = 0;
     for (size_t k = 0; k < N_TYPES; k++)
         for (size_t s = 0; s < N_SHAPES; s++)
             for (int wild = 0; wild < 2; wild++) {
+                if (tt_test_thinned(&n))
+                    continue;
                 shape z = shapes[s];
                 if (types[k] != TT_DTYPE_Q4 && types[k] != TT_DTYPE_Q8)
                     z.cols += (uint32_t)(s % 3) * 16 + (uint32_t)(s % 5); /* 96 and odd sizes */
@@ -369,10 +372,13 @@ static void max_level(tt_backend *be, tt_backend *ref)
     tt_rng_fill(&r, x, (size_t)MOST * COLS, 1);
     x[COLS + 3] = NAN; /* the second row of x */
     x[2 * COLS + 3] = INFINITY;
+    unsigned n = 0;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         for (size_t k = 0; k < N_TYPES; k++) {
             tt_mat W = tt_mat_random(&r, types[k], rows[i], COLS, 0.05f);
             for (size_t j = 0; j < 4; j++) {
+                if (tt_test_thinned(&n))
+                    continue;
                 for (unsigned p = 0; p < 3; p++)
                     pools[p]->prompt = Ts[j] > 16;
                 check_max(pools, &W, x, Ts[j]);

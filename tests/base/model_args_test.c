@@ -39,6 +39,13 @@ static void words_become_options(void **state)
     assert_int_equal(m.kv_bits, 8);
     assert_null(m.cpu_level);
     assert_true(m.yarn_factor == 2.0f && m.governor);
+    assert_true(m.prompt_cache == TT_PROMPT_CACHE_AUTO);
+    assert_int_equal(TAKE("--prompt-cache=off"), TT_OK);
+    assert_true(m.prompt_cache == 0);
+    assert_int_equal(TAKE("--prompt-cache-memory=1.5M"), TT_OK);
+    assert_true(m.prompt_cache == 1572864);
+    assert_int_equal(TAKE("--prompt-cache=on", "--prompt-cache-memory=auto"), TT_OK);
+    assert_true(m.prompt_cache == TT_PROMPT_CACHE_AUTO);
 }
 
 static void what_has_no_effect_is_refused(void **state)
@@ -50,6 +57,9 @@ static void what_has_no_effect_is_refused(void **state)
     assert_int_equal(TAKE("--io-piece=16385"), TT_ERR_INVALID);
     assert_int_equal(TAKE("--prefill-chunk=65"), TT_ERR_INVALID);
     assert_int_equal(TAKE("--warm=soon"), TT_ERR_INVALID);
+    assert_int_equal(TAKE("--prompt-cache=off", "--prompt-cache-memory=1G"), TT_ERR_INVALID);
+    assert_int_equal(TAKE("--prompt-cache-memory=1023K"), TT_ERR_INVALID);
+    assert_int_equal(TAKE("--prompt-cache-memory=much"), TT_ERR_INVALID);
 }
 
 static void rope_scaling(void **state)

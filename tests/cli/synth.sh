@@ -4,6 +4,7 @@
 
 bench=$(program TinyTitanBench) || { echo "$bench"; exit 1; }
 repack=$(program TinyTitanRepack) || { echo "$repack"; exit 1; }
+cli=$(program TinyTitanCLI) || { echo "$cli"; exit 1; }
 dir=$TMPDIR/synth
 mkdir "$dir"
 tiny=$dir/tiny
@@ -50,6 +51,26 @@ run "$repack" --input-snapshot "$dir/published" --output "$dir/converted" --quie
 expect_rc 0
 run "$bench" decode --model "$dir/converted" --tokens 4 --repeat 1
 expect_rc 0
+
+# ---- text ----
+
+run "$bench" synth --preset qwen3.5-2b --layers 1 --head-bits 4 --output "$dir/text" --tokenizer models/tales --quiet
+expect_rc 0
+run "$repack" --verify-install --input-gturbo "$dir/text" --quiet
+expect_rc 0
+run "$cli" --model "$dir/text" --prompt 'Tell me a story.' --max-new 1 --max-context 64 --quiet
+expect_rc 0
+expect_same "$(python3 -c 'import json, sys
+t = json.load(open(sys.argv[1]))
+ids = list(t["model"]["vocab"].values()) + [a["id"] for a in t["added_tokens"]]
+print(sorted(ids) == list(range(248320)))' "$dir/text/tokenizer/tokenizer.json")" True
+rm -r "$dir/text"
+run "$bench" synth --preset tiny --output "$dir/x" --tokenizer "$dir" --quiet
+expect_rc 1
+expect_err tokenizer.json
+run "$bench" synth --preset tiny --as checkpoint --output "$dir/x" --tokenizer "$dir" --quiet
+expect_rc 1
+expect_err tokenizer.json
 
 usage --preset synth --preset huge --output "$dir/x"
 usage --output synth --preset tiny

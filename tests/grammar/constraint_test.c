@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 #include <jansson.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -49,6 +50,17 @@ static const char *const schemas[] = {
     "\"format\":\"date\"}},\"required\":[\"day\"]}",
     "{\"type\":\"string\",\"pattern\":\"^[a-c]+ (the|of)$\"}",
     "{}",
+    /* What masks take as a whole: classes that loop, chains of any characters, both with a count,
+     * characters that are begun in one token and ended in another. */
+    "{\"type\":\"string\",\"pattern\":\"^[a-z ]*$\"}",
+    "{\"type\":\"string\",\"pattern\":\"^[a-zA-Z]*$\",\"maxLength\":9}",
+    "{\"type\":\"string\",\"pattern\":\"^.{1,6}$\"}",
+    "{\"type\":\"string\",\"pattern\":\"^\\\\S*$\",\"maxLength\":40}",
+    "{\"type\":\"string\",\"pattern\":\"^[^a\\u00e9\\u6f22]{2,30}$\"}",
+    "{\"type\":\"string\",\"pattern\":\"^[\\u0080-\\uffff]{1,8}$\",\"minLength\":2}",
+    "{\"type\":\"string\",\"pattern\":\"the$\",\"maxLength\":20}",
+    "{\"type\":\"string\",\"minLength\":1,\"maxLength\":3}",
+    "{\"type\":\"array\",\"items\":{\"type\":\"string\",\"pattern\":\"^[^a-z]+$\"},\"maxItems\":3}",
 };
 #define N_SCHEMAS (sizeof schemas / sizeof schemas[0])
 
@@ -161,6 +173,29 @@ static void masks_are_what_trying_says(void **state)
     assert_true(ended >= 6);
 }
 
+/* Rules that may end here or go on, with something behind them that begins as they go on. */
+static void masks_of_rules_that_may_end(void **state)
+{
+    static const char *const grammars[] = {
+        "root ::= word (\" \" word){1,3}\nword ::= [a-z]{1,5}",
+        "root ::= (a b)+ \"!\"\na ::= [a-m]+\nb ::= [k-z ]*",
+        "root ::= item{1,3}\nitem ::= \"(\" item? \")\" | text\ntext ::= [^()]{1,4}",
+        "root ::= line+\nline ::= [^\\n]* \"\\n\"",
+    };
+    for (size_t i = 0; i < sizeof grammars / sizeof *grammars; i++)
+        for (uint64_t seed = 1; seed <= 3; seed++) {
+            tt_grammar *g = NULL;
+            tt_error err = {0};
+            tt_buf text;
+            tt_buf_init(&text, 1 << 16);
+            if (tt_grammar_from_ebnf(grammars[i], strlen(grammars[i]), &g, &err) != TT_OK)
+                fail_msg("%s: %s", grammars[i], err.message);
+            (void)walk(g, seed * 31 + i, &text);
+            tt_buf_free(&text);
+            tt_grammar_close(&g);
+        }
+}
+
 static void grammars_by_hand_name_special_tokens(void **state)
 {
     static const char text[] = "root ::= [a-z]{1,4} (@\"<|im_end|>\" \"x\")?";
@@ -258,14 +293,114 @@ static void calls_are_forced(void **state)
     assert_int_equal(tt_grammar_from_tools(tools, &none, &g, &err), TT_ERR_NOT_FOUND);
 }
 
+/* Whether the whole text is an answer. */
+static bool takes(const tt_grammar *g, tt_constraint_start start, const char *text)
+{
+    tt_constraint *c = begin(g, start);
+    tt_error err = {0};
+    uint32_t *ids = NULL;
+    size_t n = 0;
+    bool ok = true;
+    assert_int_equal(tt_tokenizer_encode(tok, text, strlen(text), true, &ids, &n, &err), TT_OK);
+    for (size_t i = 0; ok && i < n; i++)
+        ok = tt_constraint_accept(c, ids[i], &err) == TT_OK;
+    ok = ok && tt_constraint_where(c) != TT_PLACE_OPEN;
+    tt_free(ids);
+    tt_constraint_close(&c);
+    return ok;
+}
+
+static void a_document_may_stand_in_for_calls(void **state)
+{
+    static const char tools[] = "[{\"type\":\"function\",\"function\":{\"name\":\"look\"}}]";
+    static const char call[] = "<tool_call>\n<function=look>\n</function>\n</tool_call>";
+    tt_tool_choice choice = {.mode = TT_TOOLS_REQUIRED, .document = schemas[0]};
+    tt_grammar *g = NULL;
+    tt_error err = {0};
+    assert_int_equal(tt_grammar_from_tools(tools, &choice, &g, &err), TT_OK);
+    for (int start = TT_START_ANSWER; start <= TT_START_MAY_THINK; start++) {
+        const char *before = start == TT_START_THOUGHT ? "hm</think>\n\n" : "";
+        static const struct {
+            const char *text;
+            bool may;
+        } rows[] = {{"{\"age\":7}", true},
+                    {"{ \"age\": 120 }", true},
+                    {"{\"age\":6}", false},
+                    {"{\"age\":7", false},
+                    {"{}", false},
+                    {"look", false},
+                    {"{\"age\":7}\nx", false},
+                    {"", false}};
+        for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+            char text[256];
+            snprintf(text, sizeof text, "%s%s", before, rows[i].text);
+            if (takes(g, (tt_constraint_start)start, text) != rows[i].may)
+                fail_msg("from %d: %s", start, text);
+        }
+        char text[256];
+        snprintf(text, sizeof text, "%s%s", before, call);
+        assert_true(takes(g, (tt_constraint_start)start, text));
+        strcat(text, "{\"age\":7}");
+        assert_false(takes(g, (tt_constraint_start)start, text));
+    }
+    tt_grammar_close(&g);
+    choice.document = "{\"not\":{}}";
+    assert_int_equal(tt_grammar_from_tools(tools, &choice, &g, &err), TT_ERR_UNSUPPORTED);
+    assert_non_null(strstr(err.message, "#/not"));
+    choice.document = "7";
+    assert_int_equal(tt_grammar_from_tools(tools, &choice, &g, &err), TT_ERR_INVALID);
+    choice = (tt_tool_choice){.mode = TT_TOOLS_AUTO, .document = "{}"};
+    assert_int_equal(tt_grammar_from_tools(tools, &choice, &g, &err), TT_ERR_INVALID);
+}
+
+/* 512 tools whose text may be absent are not too many, and what one of them built before it turned
+ * out to be too large is not missed by the others. */
+static void tools_share_what_they_can(void **state)
+{
+    static const char call[] = "<tool_call>\n<function=f510>\n<parameter=a>\nx\n</parameter>\n"
+                               "</function>\n</tool_call>";
+    static const char maybe[] = "{\"type\":[\"string\",\"null\",\"integer\"]}";
+    tt_grammar *g = NULL;
+    tt_error err = {0};
+    tt_buf tools;
+    tt_buf_init(&tools, 1 << 20);
+    tt_buf_printf(&tools,
+                  "[{\"name\":\"large\",\"parameters\":{\"type\":\"object\",\"properties\":{"
+                  "\"a\":%s,\"b\":{\"enum\":[",
+                  maybe);
+    for (uint64_t i = 0, dice = 1; i < 1300; i++) {
+        tt_buf_puts(&tools, i > 0 ? ",\"" : "\"");
+        for (unsigned k = 0; k < 90; k++)
+            tt_buf_putc(&tools, (char)('a' + chance(&dice, 26)));
+        tt_buf_puts(&tools, "\"");
+    }
+    tt_buf_puts(&tools, "]}}}}");
+    for (unsigned i = 0; i < 511; i++)
+        tt_buf_printf(&tools,
+                      ",{\"name\":\"f%u\",\"parameters\":{\"type\":\"object\",\"properties\":{"
+                      "\"a\":%s},\"required\":[\"a\"]}}",
+                      i, maybe);
+    tt_buf_puts(&tools, "]");
+    assert_int_equal(tt_buf_status(&tools, &err), TT_OK);
+    if (tt_grammar_from_tools(tools.data, NULL, &g, &err) != TT_OK)
+        fail_msg("%s", err.message);
+    assert_non_null(strstr(tt_grammar_relaxed(g), "\"name\":\"large\",\"pointer\":\"#\""));
+    assert_true(takes(g, TT_START_ANSWER, call));
+    tt_grammar_close(&g);
+    tt_buf_free(&tools);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(masks_are_what_trying_says),
+        cmocka_unit_test(masks_of_rules_that_may_end),
         cmocka_unit_test(grammars_by_hand_name_special_tokens),
         cmocka_unit_test(thoughts_come_where_they_may),
         cmocka_unit_test(ids_beyond_the_vocabulary_are_refused),
         cmocka_unit_test(calls_are_forced),
+        cmocka_unit_test(a_document_may_stand_in_for_calls),
+        cmocka_unit_test(tools_share_what_they_can),
     };
     return cmocka_run_group_tests(tests, open_all, close_all);
 }

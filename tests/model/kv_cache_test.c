@@ -59,7 +59,8 @@ static void save_and_load(void **state)
     tt_arch a = small_arch();
     for (int w = 0; w < 4; w++) {
         tt_kv_cache one, two;
-        size_t n = 100, bytes = n * tt_kv_token_bytes(&a, widths[w]);
+        uint32_t n = 100;
+        size_t bytes = n * tt_kv_token_bytes(&a, widths[w]);
         unsigned char *x = malloc(bytes), *y = malloc(bytes);
         assert_int_equal(tt_kv_cache_init(&one, &a, widths[w], 128, NULL), TT_OK);
         assert_int_equal(tt_kv_cache_init(&two, &a, widths[w], 128, NULL), TT_OK);
@@ -67,11 +68,17 @@ static void save_and_load(void **state)
         assert_int_equal(tt_kv_cache_grow(&two, 100, NULL), TT_OK);
         for (size_t i = 0; i < bytes; i++)
             x[i] = (unsigned char)(i * 7 + i / 251);
-        tt_kv_cache_load(&one, n, x);
-        tt_kv_cache_save(&one, n, y);
+        tt_kv_cache_load(&one, 0, n, x);
+        tt_kv_cache_save(&one, 0, n, y);
         assert_memory_equal(x, y, bytes);
-        tt_kv_cache_load(&two, n, y);
+        /* in two pieces, from the middle on first */
+        tt_kv_cache_save(&one, 37, n - 37, y);
+        tt_kv_cache_load(&two, 37, n - 37, y);
+        tt_kv_cache_save(&one, 0, 37, y);
+        tt_kv_cache_load(&two, 0, 37, y);
         assert_memory_equal(one.layer[1].v, two.layer[1].v, n * tt_kv_row_bytes(widths[w], 2, 64));
+        tt_kv_cache_save(&two, 0, n, y);
+        assert_memory_equal(x, y, bytes);
         tt_kv_cache_free(&one);
         tt_kv_cache_free(&two);
         free(x);

@@ -159,7 +159,8 @@ static void contexts_and_yarn(void **state)
 
 static uint64_t sum_of(const tt_plan *p)
 {
-    return p->weights + p->expert_slots + p->kv + p->state + p->scratch + p->fixed;
+    return p->weights + p->expert_slots + p->kv + p->state + p->prompt_cache + p->scratch +
+           p->fixed;
 }
 
 static void the_total_is_the_sum(void **state)
@@ -218,20 +219,23 @@ static void absurd_options_do_not_wrap(void **state)
 
 /* ---- laws of the budget ---- */
 
-static void more_memory_is_never_fewer_slots_or_rows(void **state)
+static void never_fewer(uint64_t prompt_cache)
 {
     tt_model_options o = defaults();
     tt_plan p, before = {0};
     tt_error err = {0};
     unsigned accepted = 0, chunks = 0, slots = 0;
+    o.prompt_cache = prompt_cache;
     o.ram_budget = TT_MIB;
     tt_plan least;
     assert_int_equal(tt_plan_make(roomy, &o, PLENTY, &least, &err), TT_ERR_BUDGET);
     o.ram_budget = 0;
     tt_plan most = plan_ok(roomy, &o, PLENTY);
     assert_int_equal(most.prefill_chunk, 1024);
-    for (uint64_t b = least.total - 8192; b < most.total + 8 * most.scratch;
-         b += (most.total - least.total) / 2777) {
+    uint64_t enough = most.total + 8 * most.scratch;
+    if (prompt_cache == TT_PROMPT_CACHE_AUTO) /* which at most doubles what is above the least */
+        enough *= 2;
+    for (uint64_t b = least.total - 8192; b < enough; b += (most.total - least.total) / 2777) {
         o.ram_budget = b;
         tt_status st = tt_plan_make(roomy, &o, PLENTY, &p, &err);
         assert_true(st == TT_OK || st == TT_ERR_BUDGET);
@@ -239,7 +243,7 @@ static void more_memory_is_never_fewer_slots_or_rows(void **state)
         if (accepted > 0) {
             assert_int_equal(st, TT_OK);
             if (p.prefill_chunk < before.prefill_chunk ||
-                p.slots_per_layer < before.slots_per_layer)
+                p.slots_per_layer < before.slots_per_layer || p.prompt_cache < before.prompt_cache)
                 fail_msg("a budget of %llu gives %u slots and chunk %u, less memory gave %u and %u",
                          (unsigned long long)b, p.slots_per_layer, p.prefill_chunk,
                          before.slots_per_layer, before.prefill_chunk);
@@ -253,6 +257,45 @@ static void more_memory_is_never_fewer_slots_or_rows(void **state)
     assert_true(slots > 20);
     assert_int_equal(before.slots_per_layer, 64);
     assert_int_equal(before.prefill_chunk, 1024);
+}
+
+static void more_memory_is_never_fewer_slots_or_rows(void **state)
+{
+    never_fewer(0);
+    never_fewer(TT_MIB);
+    never_fewer(TT_PROMPT_CACHE_AUTO);
+}
+
+static void the_share_of_the_prompt_cache(void **state)
+{
+    tt_model_options o = defaults();
+    const tt_arch *a = tt_install_arch(roomy);
+    uint64_t least;
+    assert_int_equal(plan_ok(roomy, &o, PLENTY).prompt_cache, 0);
+    o.prompt_cache = 3 * TT_MIB;
+    assert_int_equal(plan_ok(roomy, &o, PLENTY).prompt_cache, 3 * TT_MIB);
+    o.prompt_cache = TT_PROMPT_CACHE_AUTO;
+    o.ram_budget = 8 * TT_GIB;
+    assert_int_equal(plan_ok(roomy, &o, PLENTY).prompt_cache, 8 * TT_GIB / 10);
+    /* a tenth would be less than the least that is of use */
+    tt_plan p;
+    o.ram_budget = 64 * TT_MIB;
+    o.kv_bits = 32;
+    least = 2 * tt_recurrent_bytes(a) + 8192 * tt_kv_token_bytes(a, 32);
+    assert_true(least > o.ram_budget / 10);
+    assert_int_equal(plan_ok(roomy, &o, PLENTY).prompt_cache, least);
+    o.kv_bits = 8;
+    /* where little is left it gets half of that */
+    o.ram_budget = 1;
+    tt_error err = {0};
+    assert_int_equal(tt_plan_make(roomy, &o, PLENTY, &p, &err), TT_ERR_BUDGET);
+    assert_int_equal(p.prompt_cache, 0);
+    o.ram_budget = p.total + 2 * TT_MIB;
+    assert_in_range(plan_ok(roomy, &o, PLENTY).prompt_cache, TT_MIB - 8192, TT_MIB);
+    /* what was asked for is refused with the rest */
+    o.prompt_cache = PLENTY;
+    assert_int_equal(tt_plan_make(roomy, &o, PLENTY, &p, &err), TT_ERR_BUDGET);
+    assert_non_null(strstr(err.message, "a smaller prompt cache (prompt_cache)"));
 }
 
 /* The least budget is exactly the plan's total with the smallest chunk and the fewest slots. */
@@ -416,6 +459,7 @@ int main(void)
         cmocka_unit_test(the_total_is_the_sum),
         cmocka_unit_test(absurd_options_do_not_wrap),
         cmocka_unit_test(more_memory_is_never_fewer_slots_or_rows),
+        cmocka_unit_test(the_share_of_the_prompt_cache),
         cmocka_unit_test(the_least_budget_is_exact),
         cmocka_unit_test(the_remedy_fits_the_options),
         cmocka_unit_test(a_budget_needs_memory_behind_it),

@@ -120,7 +120,7 @@ static void spans_cover_a_step(void **state)
                 .arch = &a, .s = &scratch, .tokens = tokens, .pos0 = starts[i], .T = rows[k]};
             uint32_t at = 0;
             tt_span p;
-            for (tt_span_first(&p, &s); p.step.T > 0; tt_span_next(&p, &s)) {
+            for (tt_span_first(&p, &s); p.step.T > 0; tt_span_next(&p, &s, 3)) {
                 assert_int_equal(p.step.pos0, starts[i] + at);
                 assert_true(at == 0 || p.step.pos0 % TT_SPAN_ROWS == 0);
                 assert_true(p.step.T <= TT_SPAN_ROWS);
@@ -138,12 +138,47 @@ static void spans_cover_a_step(void **state)
     tt_scratch_free(&scratch);
 }
 
+static bool twice(void *ctx, uint32_t layer)
+{
+    unsigned *calls = ctx;
+    assert_int_equal(layer, 7);
+    return ++*calls < 2;
+}
+
+/* It is asked between spans, and one that is stopped has no more of them, from the first on. */
+static void a_stopped_step_has_no_spans(void **state)
+{
+    tt_arch a = tiny_arch_plain("lf", 8, 3);
+    tt_scratch scratch;
+    static uint32_t tokens[2000];
+    unsigned calls = 0, spans = 0;
+    tt_error err = {0};
+    tt_span p;
+    assert_int_equal(tt_scratch_init(&scratch, &a, 2000, NULL), TT_OK);
+    tt_step s = {.arch = &a,
+                 .s = &scratch,
+                 .tokens = tokens,
+                 .T = 2000,
+                 .go_on = twice,
+                 .go_on_ctx = &calls,
+                 .err = &err};
+    for (tt_span_first(&p, &s); p.step.T > 0; tt_span_next(&p, &s, 7))
+        spans++;
+    assert_int_equal(spans, 2);
+    assert_int_equal(calls, 2);
+    assert_int_equal(s.status, TT_ERR_ABORTED);
+    tt_span_first(&p, &s);
+    assert_int_equal(p.step.T, 0);
+    tt_scratch_free(&scratch);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(buffers_of_a_block_do_not_meet),
         cmocka_unit_test(cost_does_not_wrap),
         cmocka_unit_test(spans_cover_a_step),
+        cmocka_unit_test(a_stopped_step_has_no_spans),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -133,7 +133,7 @@ static const char object[] =
     "\"lifecycle\":\"active\",\"line\":null,\"deprecated_at\":null,\"retires_at\":null,"
     "\"capabilities\":{"
     NO("batch") "," NO("citations") "," NO("code_execution") "," NO("image_input") ","
-    NO("pdf_input") "," NO("structured_outputs") ","
+    NO("pdf_input") "," YES("structured_outputs") ","
     "\"context_management\":{" NO("clear_thinking_20251015") "," NO("clear_tool_uses_20250919") ","
     NO("compact_20260112") ",\"supported\":false},"
     "\"effort\":{" YES("low") "," NO("medium") "," NO("high") "," NO("xhigh") "," YES("max")

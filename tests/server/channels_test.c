@@ -138,6 +138,25 @@ static void a_call_has_an_end(void **state)
     free(text);
 }
 
+/* A document may hold whatever it likes, calls too; what begins as a call is one. */
+static void documents_are_text(void **state)
+{
+    (void)state;
+    static const char open_call[] = "{\"a\":\"<tool_call>\"}";
+    static const char whole_call[] = "{\"a\":\"" CALL("") "\"}";
+    tt_engine_request r = with_tools;
+    r.document = true;
+    every_cut(open_call, &r, "|T:{\"a\":\"<tool_call>\"}");
+    every_cut(whole_call, &r, "|T:{\"a\":\"" CALL("") "\"}");
+    every_cut("<think>hm</think>\n\n{\"a\":\"<tool_call>\"}", &r,
+              "|H:hm|T:{\"a\":\"<tool_call>\"}");
+    every_cut(CALL(""), &r, "|C:f({})");
+    every_cut("<think>hm</think>\n\n" CALL("") "\n" CALL(P("n", "1")), &r,
+              "|H:hm|C:f({})|C:f({\"n\":1})");
+    r.document = false;
+    every_cut(open_call, &r, "|T:{\"a\":\"|B|T:<tool_call>\"}");
+}
+
 static size_t reported;
 static bool count_reports(void *ctx, const tt_engine_event *e)
 {
@@ -167,11 +186,9 @@ static void reports_follow_the_text(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(thoughts),
-        cmocka_unit_test(calls),
-        cmocka_unit_test(what_is_no_call),
-        cmocka_unit_test(a_call_has_an_end),
-        cmocka_unit_test(reports_follow_the_text),
+        cmocka_unit_test(thoughts),           cmocka_unit_test(calls),
+        cmocka_unit_test(what_is_no_call),    cmocka_unit_test(a_call_has_an_end),
+        cmocka_unit_test(documents_are_text), cmocka_unit_test(reports_follow_the_text),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -22,6 +22,7 @@ static const char script[] =
     "[{\"match\":\"broken\",\"steps\":[{\"text\":\"" MARK "\"},{\"fail\":\"the disk is gone\"}]},"
     "{\"match\":\"call\",\"steps\":[{\"thought\":\"" MARK "\"},{\"bad_call\":true},{\"call\":"
     "{\"name\":\"" MARK "\",\"arguments\":{\"" MARK "\":\"" MARK "\"}}}]},"
+    "{\"match\":\"form\",\"takes\":[],\"steps\":[{\"text\":\"" MARK "\"}]},"
     "{\"match\":\"gate\",\"steps\":[{\"text\":\"" MARK "\"},{\"gate\":true}]},"
     "{\"steps\":[{\"text\":\"" MARK "\"}]}]";
 
@@ -59,7 +60,10 @@ static int tear_down(void **state)
 #define KEY "x-api-key: sesame\r\n"
 #define TOOL                                                                                       \
     "{\"type\":\"function\",\"function\":{\"name\":\"" MARK "\",\"description\":\"" MARK           \
-    "\",\"parameters\":{\"" MARK "\":1},\"strict\":true}}"
+    "\",\"parameters\":{\"" MARK "\":1}}}"
+#define STRICT                                                                                     \
+    "{\"type\":\"function\",\"function\":{\"name\":\"" MARK "\",\"parameters\":{\"" MARK           \
+    "\":1},\"strict\":true}}"
 
 static const struct {
     const char *method, *path, *fields, *body;
@@ -71,6 +75,15 @@ static const struct {
      "{" USER("x") ",\"stop\":\"" MARK "\",\"user\":\"" MARK "\",\"" MARK
                    "\":1,\"metadata\":{\"" MARK "\":\"" MARK "\"},\"max_tokens\":99999,"
                    "\"chat_template_kwargs\":{\"" MARK "\":\"" MARK "\"}}",
+     200},
+    /* What a grammar is made of, and cannot be made of. */
+    {"POST", CHAT, KEY, "{" USER("x") ",\"tools\":[" STRICT "]}", 400},
+    {"POST", CHAT, KEY,
+     "{" USER(
+         "x") ",\"response_format\":{\"type\":\"json_schema\",\"json_schema\":{\"name\":\"" MARK
+              "\",\"schema\":{\"" MARK "\":1}}}}",
+     400},
+    {"POST", CHAT, KEY, "{" USER("form") ",\"tools\":[" TOOL "],\"tool_choice\":\"required\"}",
      200},
     /* A history that is repaired. */
     {"POST", CHAT, KEY,
@@ -164,6 +177,7 @@ static void no_text_in_the_log(void **state)
     char *log = log_text();
     expect_not(log, MARK);
     expect_not(log, "sesame");
+    expect(log, "tools[0].function:others");
     assert_int_equal(check_lines(log), n + 3);
     free(log);
 }

@@ -147,7 +147,7 @@ static void tools_reach_the_template(void **state)
          "\"}]",
          "off - [" TOOL("\"name\":\"f\",\"description\":\"d\",\"parameters\":{\"type\":"
                         "\"object\"}") "," TOOL("\"name\":\"" NAME_128 "\"") "]",
-         "|cache_control tools.strict tools"},
+         "|cache_control tools"},
         {",\"tools\":[{\"name\":\"f\"}],\"tool_choice\":{\"type\":\"none\"}", "off - -", "|"},
         {",\"tools\":[{\"name\":\"f\"}],\"tool_choice\":{\"type\":\"auto\"}",
          "off - [" TOOL("\"name\":\"f\"") "]", "|"},

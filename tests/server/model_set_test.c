@@ -78,9 +78,12 @@ static tt_status render(void *self, const tt_engine_render *r, tt_engine_prompt 
     return TT_OK;
 }
 
-static void stats(void *self, tt_model_stats *out)
+static void stats(void *self, tt_engine_stats *out)
 {
-    *out = (tt_model_stats){.expert_asks = ((fake *)self)->asks, .expert_slots = 5};
+    *out = (tt_engine_stats){.model = {.expert_asks = ((fake *)self)->asks, .expert_slots = 5},
+                             .cache = {.bytes = 7, .prompts = ((fake *)self)->asks}};
+    out->cache.served[TT_TIER_RAM][TT_CHECKPOINT_TURN] = ((fake *)self)->asks;
+    out->cache.refused[TT_REFUSED_IO] = ((fake *)self)->asks;
 }
 
 static double idle(void *self)
@@ -234,20 +237,24 @@ static void what_is_unfit_costs_nobody(void **state)
 static void counts_go_on(void **state)
 {
     (void)state;
-    tt_model_stats sum;
+    tt_engine_stats sum;
     tt_model_set_stats(set, &sum);
-    assert_int_equal(sum.expert_asks, 0);
+    assert_int_equal(sum.model.expert_asks, 0);
     use(0);
     a.asks = 10;
     use(1);
     b.asks = 5;
     tt_model_set_stats(set, &sum);
-    assert_int_equal(sum.expert_asks, 15);
-    assert_int_equal(sum.expert_slots, 5); /* those that are there now */
+    assert_int_equal(sum.model.expert_asks, 15);
+    assert_int_equal(sum.model.expert_slots, 5); /* those that are there now */
     tt_model_set_unload(set, TT_MODEL_NONE);
     tt_model_set_stats(set, &sum);
-    assert_int_equal(sum.expert_asks, 15);
-    assert_int_equal(sum.expert_slots, 0);
+    assert_int_equal(sum.model.expert_asks, 15);
+    assert_int_equal(sum.model.expert_slots, 0);
+    assert_int_equal(sum.cache.prompts, 15);
+    assert_int_equal(sum.cache.served[TT_TIER_RAM][TT_CHECKPOINT_TURN], 15);
+    assert_int_equal(sum.cache.refused[TT_REFUSED_IO], 15);
+    assert_int_equal(sum.cache.bytes, 0);
 }
 
 static void fast_names_do_not_think(void **state)

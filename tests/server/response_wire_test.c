@@ -144,7 +144,7 @@ static void an_answer(void **state)
 
 #define LOOK                                                                                       \
     "{\"type\":\"function\",\"name\":\"look\",\"description\":\"d\",\"parameters\":{\"type\":"     \
-    "\"object\"},\"strict\":true}"
+    "\"object\"},\"strict\":false}"
 #define READ "{\"type\":\"function\",\"name\":\"read\"}"
 #define PATCH                                                                                      \
     "{\"type\":\"custom\",\"name\":\"patch\",\"description\":\"Edits.\",\"format\":{\"type\":"     \
@@ -365,84 +365,81 @@ static const char silent_events[] =
     EVENT("response.output_text.done", "4", IN("msg_", "0") ",\"text\":\"\",\"logprobs\":[]")
     EVENT("response.content_part.done", "5", IN("msg_", "0") ",\"part\":" PART(""))
     DONE("6", "0", MESSAGE("completed", PART("")));
-        /* clang-format on */
+/* clang-format on */
 
-        static void a_stream(void **state)
-        {
-            (void)state;
-            char *e = stream("{" ASK("think") ",\"stream\":true}");
-            same(e, think_stream);
-            free(e);
-            e = stream(
-                "{" ASK("short") ",\"stream\":true,\"reasoning\":{\"summary\":\"detailed\"}}");
-            same(e, summary_stream);
-            free(e);
-            e = stream(
-                "{" ASK("call") ",\"stream\":true,\"stream_options\":{\"include_obfuscation\":"
-                                "true}}");
-            same(e, call_stream);
-            free(e);
-            e = stream("{" ASK("patch") ",\"stream\":true,\"tools\":[" PATCH "]}");
-            expect(e, patch_events);
-            free(e);
-            e = stream("{" ASK("silent") ",\"stream\":true}");
-            expect(e, silent_events);
-            free(e);
-            e = stream("{" ASK(
-                "plain") ",\"stream\":true,\"include\":[\"message.output_text.logprobs\"]}");
-            expect(e, "\"delta\":\"upon\",\"logprobs\":[{\"token\":\"upon\",\"logprob\":-0.5,");
-            expect(e, "\"text\":\"Once upon\",\"logprobs\":[{\"token\":\"Once \",");
-            free(e);
-        }
+static void a_stream(void **state)
+{
+    (void)state;
+    char *e = stream("{" ASK("think") ",\"stream\":true}");
+    same(e, think_stream);
+    free(e);
+    e = stream("{" ASK("short") ",\"stream\":true,\"reasoning\":{\"summary\":\"detailed\"}}");
+    same(e, summary_stream);
+    free(e);
+    e = stream("{" ASK("call") ",\"stream\":true,\"stream_options\":{\"include_obfuscation\":"
+                               "true}}");
+    same(e, call_stream);
+    free(e);
+    e = stream("{" ASK("patch") ",\"stream\":true,\"tools\":[" PATCH "]}");
+    expect(e, patch_events);
+    free(e);
+    e = stream("{" ASK("silent") ",\"stream\":true}");
+    expect(e, silent_events);
+    free(e);
+    e = stream("{" ASK("plain") ",\"stream\":true,\"include\":[\"message.output_text.logprobs\"]}");
+    expect(e, "\"delta\":\"upon\",\"logprobs\":[{\"token\":\"upon\",\"logprob\":-0.5,");
+    expect(e, "\"text\":\"Once upon\",\"logprobs\":[{\"token\":\"Once \",");
+    free(e);
+}
 
-        /* Much more than a client may leave unread comes at once, and is no overflow. */
-        static void long_fields_come_back_in_a_stream(void **state)
-        {
-            (void)state;
-            size_t n = 3 << 20;
-            char *body = calloc(1, n + 256);
-            assert_non_null(body);
-            strcpy(body, "{" ASK("plain") ",\"stream\":true,\"metadata\":{\"a\":\"");
-            memset(body + strlen(body), 'x', n);
-            strcat(body, "\"}}");
-            int fd = dial();
-            post(fd, PATH, body);
-            char *all = take_until(fd, "\r\n\r\n");
-            free(all);
-            size_t got = 0;
-            char tail[64] = "", *piece = malloc(1 << 16);
-            while (strstr(tail, "\r\n0\r\n\r\n") == NULL) {
-                ssize_t k = recv(fd, piece, 1 << 16, 0);
-                assert_true(k > 0);
-                got += (size_t)k;
-                size_t keep = (size_t)k < 40 ? (size_t)k : 40;
-                snprintf(tail, sizeof tail, "%.*s", (int)keep, piece + k - keep);
-            }
-            assert_true(got > 3 * n);
-            free(piece);
-            free(body);
-            close(fd);
-            all = once("GET", "/metrics", "", NULL);
-            expect_not(all, "stream_overflow");
-            free(all);
-        }
+/* Much more than a client may leave unread comes at once, and is no overflow. */
+static void long_fields_come_back_in_a_stream(void **state)
+{
+    (void)state;
+    size_t n = 3 << 20;
+    char *body = calloc(1, n + 256);
+    assert_non_null(body);
+    strcpy(body, "{" ASK("plain") ",\"stream\":true,\"metadata\":{\"a\":\"");
+    memset(body + strlen(body), 'x', n);
+    strcat(body, "\"}}");
+    int fd = dial();
+    post(fd, PATH, body);
+    char *all = take_until(fd, "\r\n\r\n");
+    free(all);
+    size_t got = 0;
+    char tail[64] = "", *piece = malloc(1 << 16);
+    while (strstr(tail, "\r\n0\r\n\r\n") == NULL) {
+        ssize_t k = recv(fd, piece, 1 << 16, 0);
+        assert_true(k > 0);
+        got += (size_t)k;
+        size_t keep = (size_t)k < 40 ? (size_t)k : 40;
+        snprintf(tail, sizeof tail, "%.*s", (int)keep, piece + k - keep);
+    }
+    assert_true(got > 3 * n);
+    free(piece);
+    free(body);
+    close(fd);
+    all = once("GET", "/metrics", "", NULL);
+    expect_not(all, "stream_overflow");
+    free(all);
+}
 
-        /* ---- items ---- */
+/* ---- items ---- */
 
-        static void messages_of(const char *input, const char *want)
-        {
-            char *body = malloc(strlen(input) + 256);
-            if (body == NULL)
-                abort();
-            sprintf(body, "{\"model\":\"scripted_4-Bit\",\"store\":false,\"input\":%s}", input);
-            char *a = respond(body);
-            expect(a, "HTTP/1.1 200");
-            assert_string_equal(seen.messages, want);
-            free(a);
-            free(body);
-        }
+static void messages_of(const char *input, const char *want)
+{
+    char *body = malloc(strlen(input) + 256);
+    if (body == NULL)
+        abort();
+    sprintf(body, "{\"model\":\"scripted_4-Bit\",\"store\":false,\"input\":%s}", input);
+    char *a = respond(body);
+    expect(a, "HTTP/1.1 200");
+    assert_string_equal(seen.messages, want);
+    free(a);
+    free(body);
+}
 
-        /* clang-format off */
+/* clang-format off */
 #define M(role, content)  "{\"role\":\"" role "\",\"content\":\"" content "\"}"
 #define A(content, more)  "{\"role\":\"assistant\",\"content\":\"" content "\"" more "}"
 #define R(thought)        ",\"reasoning_content\":\"" thought "\""
@@ -499,330 +496,313 @@ static const struct {
      "[" M("user", "a") "," A("", C(FN("1", "f", "{\"a\":2}"))) "," TOOL("1", "r") ","
      A("", C(FN("call_3_0", "p", "{\"input\":\"i\"}"))) "," TOOL("call_3_0", "") "]"},
 };
-        /* clang-format on */
+/* clang-format on */
 
-        static void items_become_messages(void **state)
-        {
-            (void)state;
-            for (size_t i = 0; i < sizeof conversations / sizeof conversations[0]; i++)
-                messages_of(conversations[i].input, conversations[i].want);
-        }
+static void items_become_messages(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof conversations / sizeof conversations[0]; i++)
+        messages_of(conversations[i].input, conversations[i].want);
+}
 
-        static void requests_are_refused(void **state)
-        {
-            (void)state;
-            static const struct {
-                const char *field, *code, *param;
-            } rows[] = {
-                {ITEMS("1"), "invalid_value", "input[0]"},
-                {ITEMS("{}"), "missing_required_parameter", "input[0].type"},
-                {ITEMS(SAYS("x") ",{\"type\":\"additional_tools\"}"), "invalid_value",
-                 "input[1].tools"},
-                {ITEMS(SAYS("x") ",{\"type\":\"additional_tools\",\"tools\":[" READ
-                                 ",{\"type\":\"custom\"}]}"),
-                 "invalid_value", "input.tools[1].name"},
-                {ITEMS("{\"type\":\"dance\"}"), "unsupported_value", "input[0].type"},
-                {ITEMS("{\"type\":\"compaction_trigger\"}"), "unsupported_value", "input[0].type"},
-                {ITEMS("{\"type\":\"message\",\"content\":\"x\"}"), "missing_required_parameter",
-                 "input[0].role"},
-                {ITEMS("{\"role\":\"cat\",\"content\":\"x\"}"), "invalid_value", "input[0].role"},
-                {ITEMS("{\"role\":\"user\",\"content\":1}"), "invalid_value", "input[0].content"},
-                {ITEMS("{\"role\":\"user\",\"content\":[{\"type\":\"input_image\",\"image_url\":"
-                       "\"x\"}]}"),
-                 "unsupported_value", "input[0].content[0].type"},
-                {ITEMS("{\"role\":\"user\",\"content\":[{\"type\":\"input_file\"}]}"),
-                 "unsupported_value", "input[0].content[0].type"},
-                {ITEMS("{\"role\":\"user\",\"content\":[{\"type\":\"input_audio\"}]}"),
-                 "unsupported_value", "input[0].content[0].type"},
-                {ITEMS(
-                     "{\"role\":\"user\",\"content\":[{\"type\":\"refusal\",\"refusal\":\"x\"}]}"),
-                 "unsupported_value", "input[0].content[0].type"},
-                {ITEMS("{\"role\":\"user\",\"content\":[{}]}"), "invalid_value",
-                 "input[0].content[0].type"},
-                {ITEMS("{\"role\":\"user\",\"content\":[{\"type\":\"input_text\"}]}"),
-                 "invalid_value", "input[0].content[0].text"},
-                {ITEMS(SAYS("x") ",{\"type\":\"function_call\"}"), "invalid_value",
-                 "input[1].name"},
-                {ITEMS(SAYS("x") ",{\"type\":\"function_call_output\",\"output\":[{\"type\":"
-                                 "\"input_image\"}]}"),
-                 "unsupported_value", "input[1].output[0].type"},
-                {ITEMS("{\"type\":\"compaction\",\"encrypted_content\":\"gAAAA\"}"),
-                 "invalid_value", "input[0].encrypted_content"},
-                {ITEMS("{\"id\":\"msg_1\"}"), "item_not_found", "input[0].id"},
-                {ITEMS(SAYS("x") ",{\"role\":\"assistant\",\"content\":\"x\"}"),
-                 "unsupported_value", "input"},
-                {ITEMS(SAYS("x") ",{\"type\":\"function_call\",\"name\":\"f\"}"),
-                 "unsupported_value", "input"},
-                {"\"model\":\"scripted_4-Bit\"", "missing_required_parameter", "input"},
-                {"\"model\":\"scripted_4-Bit\",\"input\":{}", "invalid_value", "input"},
-                {ITEMS(""), "template_error", "input"},
-                {ASK("x") ",\"previous_response_id\":\"resp_1\"", "previous_response_not_found",
-                 "previous_response_id"},
-                {ASK("x") ",\"previous_response_id\":1", "invalid_value", "previous_response_id"},
-                {ASK("x") ",\"instructions\":[]", "invalid_value", "instructions"},
-                {ASK("x") ",\"background\":true", "unsupported_value", "background"},
-                {ASK("x") ",\"conversation\":\"conv_1\"", "unsupported_value", "conversation"},
-                {ASK("x") ",\"prompt\":{\"id\":\"p\"}", "unsupported_value", "prompt"},
-                {ASK("x") ",\"moderation\":{}", "unsupported_value", "moderation"},
-                {ASK("x") ",\"text\":{\"format\":{\"type\":\"json_object\"}}", "unsupported_value",
-                 "text.format"},
-                {ASK("x") ",\"text\":{\"format\":{\"type\":\"json_schema\",\"schema\":{}}}",
-                 "unsupported_value", "text.format"},
-                {ASK("x") ",\"text\":[]", "invalid_value", "text"},
-                {ASK("x") ",\"tool_choice\":\"required\"", "unsupported_value", "tool_choice"},
-                {ASK("x") ",\"tool_choice\":{\"type\":\"allowed_tools\",\"mode\":\"auto\","
-                          "\"tools\":[]}",
-                 "unsupported_value", "tool_choice"},
-                {ASK("x") ",\"tool_choice\":{\"type\":\"function\",\"name\":\"f\"}",
-                 "unsupported_value", "tool_choice"},
-                {ASK("x") ",\"tool_choice\":\"any\"", "invalid_value", "tool_choice"},
-                {ASK("x") ",\"tools\":{}", "invalid_value", "tools"},
-                {ASK("x") ",\"tools\":[{}]", "invalid_value", "tools[0].type"},
-                {ASK("x") ",\"tools\":[{\"type\":\"function\",\"name\":\"a b\"}]", "invalid_value",
-                 "tools[0].name"},
-                {ASK("x") ",\"tools\":[" READ "," READ "]", "invalid_value", "tools[1].name"},
-                {ASK("x") ",\"tools\":[{\"type\":\"function\",\"name\":\"a\",\"parameters\":[]}]",
-                 "invalid_value", "tools[0].parameters"},
-                {ASK("x") ",\"tools\":[{\"type\":\"namespace\",\"name\":\"a.b\",\"tools\":[]}]",
-                 "invalid_value", "tools[0].name"},
-                {ASK("x") ",\"tools\":[{\"type\":\"namespace\",\"name\":\"a\",\"tools\":[{\"type\":"
-                          "\"custom\",\"name\":\"\"}]}]",
-                 "invalid_value", "tools[0].tools[0].name"},
-                {ASK("x") ",\"reasoning\":{\"effort\":\"much\"}", "invalid_value",
-                 "reasoning.effort"},
-                {ASK("x") ",\"reasoning\":{\"summary\":\"short\"}", "invalid_value",
-                 "reasoning.summary"},
-                {ASK("x") ",\"max_output_tokens\":0", "invalid_value", "max_output_tokens"},
-                {ASK("x") ",\"temperature\":3", "invalid_value", "temperature"},
-                {ASK("x") ",\"top_logprobs\":21", "invalid_value", "top_logprobs"},
-                {ASK("x") ",\"metadata\":{\"a\":1}", "invalid_value", "metadata"},
-                {ASK("x") ",\"truncation\":\"some\"", "invalid_value", "truncation"},
-                {ASK("x") ",\"include\":\"all\"", "invalid_value", "include"},
-                {ASK("x") ",\"store\":1", "invalid_value", "store"},
-            };
-            int fd = dial();
-            for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-                char body[2048], want[256];
-                snprintf(body, sizeof body, "{%s}", rows[i].field);
-                post(fd, PATH, body);
-                char *a = take_answer(fd);
-                bool missing = strstr(rows[i].code, "not_found") != NULL;
-                snprintf(want, sizeof want, "HTTP/1.1 %s", missing ? "404" : "400");
-                expect(a, want);
-                snprintf(want, sizeof want, "\"param\":\"%s\",\"code\":\"%s\"}}", rows[i].param,
-                         rows[i].code);
-                expect(a, want);
-                free(a);
-            }
-            close(fd);
-        }
+static void requests_are_refused(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *field, *code, *param;
+    } rows[] = {
+        {ITEMS("1"), "invalid_value", "input[0]"},
+        {ITEMS("{}"), "missing_required_parameter", "input[0].type"},
+        {ITEMS(SAYS("x") ",{\"type\":\"additional_tools\"}"), "invalid_value", "input[1].tools"},
+        {ITEMS(SAYS("x") ",{\"type\":\"additional_tools\",\"tools\":[" READ
+                         ",{\"type\":\"custom\"}]}"),
+         "invalid_value", "input.tools[1].name"},
+        {ITEMS("{\"type\":\"dance\"}"), "unsupported_value", "input[0].type"},
+        {ITEMS("{\"type\":\"compaction_trigger\"}"), "unsupported_value", "input[0].type"},
+        {ITEMS("{\"type\":\"message\",\"content\":\"x\"}"), "missing_required_parameter",
+         "input[0].role"},
+        {ITEMS("{\"role\":\"cat\",\"content\":\"x\"}"), "invalid_value", "input[0].role"},
+        {ITEMS("{\"role\":\"user\",\"content\":1}"), "invalid_value", "input[0].content"},
+        {ITEMS("{\"role\":\"user\",\"content\":[{\"type\":\"input_image\",\"image_url\":"
+               "\"x\"}]}"),
+         "unsupported_value", "input[0].content[0].type"},
+        {ITEMS("{\"role\":\"user\",\"content\":[{\"type\":\"input_file\"}]}"), "unsupported_value",
+         "input[0].content[0].type"},
+        {ITEMS("{\"role\":\"user\",\"content\":[{\"type\":\"input_audio\"}]}"), "unsupported_value",
+         "input[0].content[0].type"},
+        {ITEMS("{\"role\":\"user\",\"content\":[{\"type\":\"refusal\",\"refusal\":\"x\"}]}"),
+         "unsupported_value", "input[0].content[0].type"},
+        {ITEMS("{\"role\":\"user\",\"content\":[{}]}"), "invalid_value",
+         "input[0].content[0].type"},
+        {ITEMS("{\"role\":\"user\",\"content\":[{\"type\":\"input_text\"}]}"), "invalid_value",
+         "input[0].content[0].text"},
+        {ITEMS(SAYS("x") ",{\"type\":\"function_call\"}"), "invalid_value", "input[1].name"},
+        {ITEMS(SAYS("x") ",{\"type\":\"function_call_output\",\"output\":[{\"type\":"
+                         "\"input_image\"}]}"),
+         "unsupported_value", "input[1].output[0].type"},
+        {ITEMS("{\"type\":\"compaction\",\"encrypted_content\":\"gAAAA\"}"), "invalid_value",
+         "input[0].encrypted_content"},
+        {ITEMS("{\"id\":\"msg_1\"}"), "item_not_found", "input[0].id"},
+        {ITEMS(SAYS("x") ",{\"role\":\"assistant\",\"content\":\"x\"}"), "unsupported_value",
+         "input"},
+        {ITEMS(SAYS("x") ",{\"type\":\"function_call\",\"name\":\"f\"}"), "unsupported_value",
+         "input"},
+        {"\"model\":\"scripted_4-Bit\"", "missing_required_parameter", "input"},
+        {"\"model\":\"scripted_4-Bit\",\"input\":{}", "invalid_value", "input"},
+        {ITEMS(""), "template_error", "input"},
+        {ASK("x") ",\"previous_response_id\":\"resp_1\"", "previous_response_not_found",
+         "previous_response_id"},
+        {ASK("x") ",\"previous_response_id\":1", "invalid_value", "previous_response_id"},
+        {ASK("x") ",\"instructions\":[]", "invalid_value", "instructions"},
+        {ASK("x") ",\"background\":true", "unsupported_value", "background"},
+        {ASK("x") ",\"conversation\":\"conv_1\"", "unsupported_value", "conversation"},
+        {ASK("x") ",\"prompt\":{\"id\":\"p\"}", "unsupported_value", "prompt"},
+        {ASK("x") ",\"moderation\":{}", "unsupported_value", "moderation"},
+        {ASK("x") ",\"text\":{\"format\":{\"type\":\"xml\"}}", "unsupported_value", "text.format"},
+        {ASK("x") ",\"text\":{\"format\":{\"type\":\"json_schema\"}}", "invalid_value",
+         "text.format.schema"},
+        {ASK("x") ",\"text\":[]", "invalid_value", "text"},
+        {ASK("x") ",\"tool_choice\":\"any\"", "invalid_value", "tool_choice"},
+        {ASK("x") ",\"tools\":{}", "invalid_value", "tools"},
+        {ASK("x") ",\"tools\":[{}]", "invalid_value", "tools[0].type"},
+        {ASK("x") ",\"tools\":[{\"type\":\"function\",\"name\":\"a b\"}]", "invalid_value",
+         "tools[0].name"},
+        {ASK("x") ",\"tools\":[" READ "," READ "]", "invalid_value", "tools[1].name"},
+        {ASK("x") ",\"tools\":[{\"type\":\"function\",\"name\":\"a\",\"parameters\":[]}]",
+         "invalid_value", "tools[0].parameters"},
+        {ASK("x") ",\"tools\":[{\"type\":\"namespace\",\"name\":\"a.b\",\"tools\":[]}]",
+         "invalid_value", "tools[0].name"},
+        {ASK("x") ",\"tools\":[{\"type\":\"namespace\",\"name\":\"a\",\"tools\":[{\"type\":"
+                  "\"custom\",\"name\":\"\"}]}]",
+         "invalid_value", "tools[0].tools[0].name"},
+        {ASK("x") ",\"reasoning\":{\"effort\":\"much\"}", "invalid_value", "reasoning.effort"},
+        {ASK("x") ",\"reasoning\":{\"summary\":\"short\"}", "invalid_value", "reasoning.summary"},
+        {ASK("x") ",\"max_output_tokens\":0", "invalid_value", "max_output_tokens"},
+        {ASK("x") ",\"temperature\":3", "invalid_value", "temperature"},
+        {ASK("x") ",\"top_logprobs\":21", "invalid_value", "top_logprobs"},
+        {ASK("x") ",\"metadata\":{\"a\":1}", "invalid_value", "metadata"},
+        {ASK("x") ",\"truncation\":\"some\"", "invalid_value", "truncation"},
+        {ASK("x") ",\"include\":\"all\"", "invalid_value", "include"},
+        {ASK("x") ",\"store\":1", "invalid_value", "store"},
+    };
+    int fd = dial();
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        char body[2048], want[256];
+        snprintf(body, sizeof body, "{%s}", rows[i].field);
+        post(fd, PATH, body);
+        char *a = take_answer(fd);
+        bool missing = strstr(rows[i].code, "not_found") != NULL;
+        snprintf(want, sizeof want, "HTTP/1.1 %s", missing ? "404" : "400");
+        expect(a, want);
+        snprintf(want, sizeof want, "\"param\":\"%s\",\"code\":\"%s\"}}", rows[i].param,
+                 rows[i].code);
+        expect(a, want);
+        free(a);
+    }
+    close(fd);
+}
 
-        static void limits_hold(void **state)
-        {
-            (void)state;
-            char *body = malloc(1 << 20);
-            if (body == NULL)
-                abort();
-            char *end = body + sprintf(body, "{\"model\":\"scripted_4-Bit\",\"input\":[");
-            for (int i = 0; i < 10001; i++)
-                end += sprintf(end, "%s%s", i > 0 ? "," : "", SAYS("x"));
-            strcpy(end, "]}");
-            char *a = respond(body);
-            expect(a, "\"param\":\"input\",\"code\":\"value_too_large\"");
-            free(a);
-            /* Those of a namespace count too. */
-            end = body +
-                  sprintf(body, "{%s,\"tools\":[{\"type\":\"namespace\",\"name\":\"n\",\"tools\":[",
-                          ASK("x"));
-            for (int i = 0; i < 513; i++)
-                end +=
-                    sprintf(end, "%s{\"type\":\"custom\",\"name\":\"t%d\"}", i > 0 ? "," : "", i);
-            strcpy(end, "]}]}");
-            a = respond(body);
-            expect(a, "\"param\":\"tools\",\"code\":\"value_too_large\"");
-            free(a);
-            free(body);
-        }
+static void limits_hold(void **state)
+{
+    (void)state;
+    char *body = malloc(1 << 20);
+    if (body == NULL)
+        abort();
+    char *end = body + sprintf(body, "{\"model\":\"scripted_4-Bit\",\"input\":[");
+    for (int i = 0; i < 10001; i++)
+        end += sprintf(end, "%s%s", i > 0 ? "," : "", SAYS("x"));
+    strcpy(end, "]}");
+    char *a = respond(body);
+    expect(a, "\"param\":\"input\",\"code\":\"value_too_large\"");
+    free(a);
+    /* Those of a namespace count too. */
+    end = body + sprintf(body, "{%s,\"tools\":[{\"type\":\"namespace\",\"name\":\"n\",\"tools\":[",
+                         ASK("x"));
+    for (int i = 0; i < 513; i++)
+        end += sprintf(end, "%s{\"type\":\"custom\",\"name\":\"t%d\"}", i > 0 ? "," : "", i);
+    strcpy(end, "]}]}");
+    a = respond(body);
+    expect(a, "\"param\":\"tools\",\"code\":\"value_too_large\"");
+    free(a);
+    free(body);
+}
 
-        static int little_memory(void **state)
-        {
-            (void)state;
-            wire_prepare(script);
-            w.config.bounds.request_memory = 300 << 10;
-            seen_prepare();
-            wire_start();
-            return 0;
-        }
+static int little_memory(void **state)
+{
+    (void)state;
+    wire_prepare(script);
+    w.config.bounds.request_memory = 300 << 10;
+    seen_prepare();
+    wire_start();
+    return 0;
+}
 
-        /* Its body has room there, and what it becomes has not; afterwards nothing is left. */
-        static void what_a_request_becomes_counts(void **state)
-        {
-            (void)state;
-            char *body = calloc(1, 200 << 10);
-            assert_non_null(body);
-            strcpy(body, "{" ASK(""));
-            memset(body + strlen(body) - 1, ' ', 120 << 10);
-            strcat(body, "x\"}");
-            char *a = respond(body);
-            expect(a, "HTTP/1.1 413");
-            expect(a, "\"code\":\"request_too_large\"");
-            free(a);
-            /* The same for every protocol, whether a text or many small things are too much. */
-            a = once("POST", "/v1/chat/completions", "", body);
-            expect(a, "HTTP/1.1 413");
-            free(a);
-            strcpy(body, "{\"x\":[");
-            for (int i = 0; i < 40000; i++)
-                strcpy(body + 6 + 2 * i, "1,");
-            strcat(body + 80000, "1]}");
-            a = once("POST", "/v1/chat/completions", "", body);
-            expect(a, "HTTP/1.1 413");
-            free(a);
-            free(body);
-            a = respond("{" ASK("plain") "}");
-            expect(a, "HTTP/1.1 200");
-            free(a);
-            a = once("GET", "/metrics", "", NULL);
-            expect(a, "\ntinytitan_request_memory_bytes 0\n");
-            expect(a, "\ntinytitan_stored_responses 1\n");
-            free(a);
-        }
+/* Its body has room there, and what it becomes has not; afterwards nothing is left. */
+static void what_a_request_becomes_counts(void **state)
+{
+    (void)state;
+    char *body = calloc(1, 200 << 10);
+    assert_non_null(body);
+    strcpy(body, "{" ASK(""));
+    memset(body + strlen(body) - 1, ' ', 120 << 10);
+    strcat(body, "x\"}");
+    char *a = respond(body);
+    expect(a, "HTTP/1.1 413");
+    expect(a, "\"code\":\"request_too_large\"");
+    free(a);
+    /* The same for every protocol, whether a text or many small things are too much. */
+    a = once("POST", "/v1/chat/completions", "", body);
+    expect(a, "HTTP/1.1 413");
+    free(a);
+    strcpy(body, "{\"x\":[");
+    for (int i = 0; i < 40000; i++)
+        strcpy(body + 6 + 2 * i, "1,");
+    strcat(body + 80000, "1]}");
+    a = once("POST", "/v1/chat/completions", "", body);
+    expect(a, "HTTP/1.1 413");
+    free(a);
+    free(body);
+    a = respond("{" ASK("plain") "}");
+    expect(a, "HTTP/1.1 200");
+    free(a);
+    a = once("GET", "/metrics", "", NULL);
+    expect(a, "\ntinytitan_request_memory_bytes 0\n");
+    expect(a, "\ntinytitan_stored_responses 1\n");
+    free(a);
+}
 
-        static void the_log_names_fields_and_no_text(void **state)
-        {
-            (void)state;
-            char *a = respond(
-                "{" ITEMS(SAYS("SECRET-MARKER") ",{\"type\":\"local_shell_call\",\"x\":"
-                                                "\"SECRET\"}") ",\"metadata\":{\"a\":"
-                                                               "\"SECRET\"},\"x\":"
-                                                               "\"SECRET\",\"instructions\":"
-                                                               "\"SECRET\",\"client_"
-                                                               "metadata\":{},\"tools\":"
-                                                               "[{\"type\":\"web_search\"},"
-                                                               "{\"type\":\"custom\","
-                                                               "\"name\":\"SECRET\"}]}");
-            expect(a, "200 OK");
-            free(a);
-            a = once("GET", PATH "/SECRET", "", NULL);
-            expect(a, "HTTP/1.1 404");
-            free(a);
-            char *log = log_text();
-            expect(log, "ignored=\"client_metadata others input tools\"");
-            expect(log, "path=/v1/responses/{id} status=404 code=response_not_found");
-            expect_not(log, "SECRET");
-            free(log);
-        }
+static void the_log_names_fields_and_no_text(void **state)
+{
+    (void)state;
+    char *a = respond("{" ITEMS(SAYS("SECRET-MARKER") ",{\"type\":\"local_shell_call\",\"x\":"
+                                                      "\"SECRET\"}") ",\"metadata\":{\"a\":"
+                                                                     "\"SECRET\"},\"x\":"
+                                                                     "\"SECRET\",\"instructions\":"
+                                                                     "\"SECRET\",\"client_"
+                                                                     "metadata\":{},\"tools\":"
+                                                                     "[{\"type\":\"web_search\"},"
+                                                                     "{\"type\":\"custom\","
+                                                                     "\"name\":\"SECRET\"}]}");
+    expect(a, "200 OK");
+    free(a);
+    a = once("GET", PATH "/SECRET", "", NULL);
+    expect(a, "HTTP/1.1 404");
+    free(a);
+    char *log = log_text();
+    expect(log, "ignored=\"client_metadata others input tools\"");
+    expect(log, "path=/v1/responses/{id} status=404 code=response_not_found");
+    expect_not(log, "SECRET");
+    free(log);
+}
 
-        /* ---- failures ---- */
+/* ---- failures ---- */
 
-        static void failures_have_an_end(void **state)
-        {
-            (void)state;
-            char *a = respond("{" ASK("broken") "}");
-            expect(a, "HTTP/1.1 500 ");
-            expect(a, "\"type\":\"server_error\",\"param\":null,\"code\":\"internal_error\"");
-            free(a);
-            a = stream("{" ASK("broken") ",\"stream\":true}");
-            expect(a, "\"sequence_number\":4,");
-            char *end = strstr(a, "event: response.failed\n");
-            assert_non_null(end);
-            expect(end,
-                   "data: {\"type\":\"response.failed\",\"sequence_number\":5,\"response\":{\"id\":"
-                   "\"resp_\",\"object\":\"response\",\"created_at\":,\"status\":\"failed\","
-                   "\"completed_at\":null,\"error\":{\"code\":\"server_error\",\"message\":\"the "
-                   "answer could not be computed (internal_error)\"},\"incomplete_details\":null,"
-                   "\"output\":[]" ECHO "}\n\n");
-            expect_not(a, "[DONE]");
-            expect_not(a, "disk");
-            free(a);
-        }
+static void failures_have_an_end(void **state)
+{
+    (void)state;
+    char *a = respond("{" ASK("broken") "}");
+    expect(a, "HTTP/1.1 500 ");
+    expect(a, "\"type\":\"server_error\",\"param\":null,\"code\":\"internal_error\"");
+    free(a);
+    a = stream("{" ASK("broken") ",\"stream\":true}");
+    expect(a, "\"sequence_number\":4,");
+    char *end = strstr(a, "event: response.failed\n");
+    assert_non_null(end);
+    expect(end, "data: {\"type\":\"response.failed\",\"sequence_number\":5,\"response\":{\"id\":"
+                "\"resp_\",\"object\":\"response\",\"created_at\":,\"status\":\"failed\","
+                "\"completed_at\":null,\"error\":{\"code\":\"server_error\",\"message\":\"the "
+                "answer could not be computed (internal_error)\"},\"incomplete_details\":null,"
+                "\"output\":[]" ECHO "}\n\n");
+    expect_not(a, "[DONE]");
+    expect_not(a, "disk");
+    free(a);
+}
 
-        static void a_client_that_does_not_read(void **state)
-        {
-            (void)state;
-            int fd = dial();
-            post(fd, PATH, "{" ASK("flood") ",\"stream\":true}");
-            scripted_engine_await(w.engine, 1, 1); /* cancelled: more than 1 MiB is unread */
-            char *all = take_until(fd, NULL), *events = unchunked(all);
-            /* The number of the last event follows the one before it. */
-            char *last = strstr(events, "event: response.failed\n"), want[64];
-            assert_non_null(last);
-            unsigned long n = strtoul(strstr(last, "\"sequence_number\":") + 18, NULL, 10);
-            assert_true(n > 1000);
-            snprintf(want, sizeof want, "\"sequence_number\":%lu,", n - 1);
-            expect(events, want);
-            snprintf(want, sizeof want, "\"sequence_number\":%lu,", n);
-            assert_ptr_equal(strstr(events, want), strstr(last, want));
-            expect(last, "(stream_overflow)");
-            free(all);
-            free(events);
-            close(fd);
-        }
+static void a_client_that_does_not_read(void **state)
+{
+    (void)state;
+    int fd = dial();
+    post(fd, PATH, "{" ASK("flood") ",\"stream\":true}");
+    scripted_engine_await(w.engine, 1, 1); /* cancelled: more than 1 MiB is unread */
+    char *all = take_until(fd, NULL), *events = unchunked(all);
+    /* The number of the last event follows the one before it. */
+    char *last = strstr(events, "event: response.failed\n"), want[64];
+    assert_non_null(last);
+    unsigned long n = strtoul(strstr(last, "\"sequence_number\":") + 18, NULL, 10);
+    assert_true(n > 1000);
+    snprintf(want, sizeof want, "\"sequence_number\":%lu,", n - 1);
+    expect(events, want);
+    snprintf(want, sizeof want, "\"sequence_number\":%lu,", n);
+    assert_ptr_equal(strstr(events, want), strstr(last, want));
+    expect(last, "(stream_overflow)");
+    free(all);
+    free(events);
+    close(fd);
+}
 
-        static void the_end_with_work(void **state)
-        {
-            (void)state;
-            int running = dial(), waiting = dial();
-            post(running, PATH, "{" ASK("gate") ",\"stream\":true}");
-            scripted_engine_await(w.engine, 1, 0);
-            post(waiting, PATH, "{" ASK("plain") ",\"stream\":true}");
-            free(take_until(waiting, "\r\n\r\n"));
-            tt_server_stop(w.server);
-            char *a = plain(take_until(waiting, NULL));
-            expect(a, "event: response.created\ndata: "
-                      "{\"type\":\"response.created\",\"sequence_number\":0"
-                      ",");
-            expect(a, "event: response.failed\ndata: "
-                      "{\"type\":\"response.failed\",\"sequence_number\":1,");
-            expect(a, "\"message\":\"the server is ending (shutting_down)\"");
-            free(a);
-            scripted_engine_open_gate(w.engine);
-            a = take_until(running, NULL);
-            expect(a, "event: response.completed\n");
-            free(a);
-            wire_join();
-            close(running);
-            close(waiting);
-        }
+static void the_end_with_work(void **state)
+{
+    (void)state;
+    int running = dial(), waiting = dial();
+    post(running, PATH, "{" ASK("gate") ",\"stream\":true}");
+    scripted_engine_await(w.engine, 1, 0);
+    post(waiting, PATH, "{" ASK("plain") ",\"stream\":true}");
+    free(take_until(waiting, "\r\n\r\n"));
+    tt_server_stop(w.server);
+    char *a = plain(take_until(waiting, NULL));
+    expect(a, "event: response.created\ndata: "
+              "{\"type\":\"response.created\",\"sequence_number\":0"
+              ",");
+    expect(a, "event: response.failed\ndata: "
+              "{\"type\":\"response.failed\",\"sequence_number\":1,");
+    expect(a, "\"message\":\"the server is ending (shutting_down)\"");
+    free(a);
+    scripted_engine_open_gate(w.engine);
+    a = take_until(running, NULL);
+    expect(a, "event: response.completed\n");
+    free(a);
+    wire_join();
+    close(running);
+    close(waiting);
+}
 
-        static void clients_that_leave(void **state)
-        {
-            (void)state;
-            int running = dial();
-            post(running, PATH, "{" ASK("gate") ",\"stream\":true}");
-            scripted_engine_await(w.engine, 1, 0);
-            shutdown(running, SHUT_WR);
-            scripted_engine_await(w.engine, 1, 1);
-            char *end = take_until(running, NULL);
-            expect(end, "response.in_progress");
-            expect_not(end, "response.completed");
-            free(end);
-            close(running);
-            end = respond("{" ASK("plain") "}");
-            expect(end, "200 OK");
-            free(end);
-        }
+static void clients_that_leave(void **state)
+{
+    (void)state;
+    int running = dial();
+    post(running, PATH, "{" ASK("gate") ",\"stream\":true}");
+    scripted_engine_await(w.engine, 1, 0);
+    shutdown(running, SHUT_WR);
+    scripted_engine_await(w.engine, 1, 1);
+    char *end = take_until(running, NULL);
+    expect(end, "response.in_progress");
+    expect_not(end, "response.completed");
+    free(end);
+    close(running);
+    end = respond("{" ASK("plain") "}");
+    expect(end, "200 OK");
+    free(end);
+}
 
-        int main(void)
-        {
+int main(void)
+{
 #define WITH(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
-            const struct CMUnitTest tests[] = {
-                WITH(an_answer),
-                WITH(calls_come_back_as_what_was_given),
-                WITH(what_was_used_comes_back),
-                WITH(thoughts_as_summaries_and_carried),
-                WITH(a_stream),
-                WITH(long_fields_come_back_in_a_stream),
-                WITH(items_become_messages),
-                WITH(requests_are_refused),
-                WITH(limits_hold),
-                cmocka_unit_test_setup_teardown(what_a_request_becomes_counts, little_memory,
-                                                tear_down),
-                WITH(the_log_names_fields_and_no_text),
-                WITH(failures_have_an_end),
-                WITH(a_client_that_does_not_read),
-                WITH(the_end_with_work),
-                WITH(clients_that_leave),
-            };
-            return cmocka_run_group_tests(tests, NULL, NULL);
-        }
+    const struct CMUnitTest tests[] = {
+        WITH(an_answer),
+        WITH(calls_come_back_as_what_was_given),
+        WITH(what_was_used_comes_back),
+        WITH(thoughts_as_summaries_and_carried),
+        WITH(a_stream),
+        WITH(long_fields_come_back_in_a_stream),
+        WITH(items_become_messages),
+        WITH(requests_are_refused),
+        WITH(limits_hold),
+        cmocka_unit_test_setup_teardown(what_a_request_becomes_counts, little_memory, tear_down),
+        WITH(the_log_names_fields_and_no_text),
+        WITH(failures_have_an_end),
+        WITH(a_client_that_does_not_read),
+        WITH(the_end_with_work),
+        WITH(clients_that_leave),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

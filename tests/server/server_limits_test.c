@@ -89,6 +89,8 @@ static void the_page_says_the_same(void **state)
         {"tools", TT_TOOLS, ""},
         {"schemas of tools", TT_SCHEMA, " KiB"},
         {"schemas of tools", TT_SCHEMAS, " MiB"},
+        {"the schema of a format", TT_SCHEMA, " KiB"},
+        {"compiled grammars", TT_GRAMMARS, " MiB"},
         {"stop strings", TT_STOP_STRINGS, ""},
         {"stop strings", TT_STOP_BYTES, " bytes"},
         {"one tool call", TT_TOOL_CALL, " KiB"},

@@ -46,6 +46,9 @@ static const tt_log_request computed = {.id = "req_1",
                                         .computed = true,
                                         .prompt = 20,
                                         .cached = 5,
+                                        .tier = "ram",
+                                        .kind = "turn",
+                                        .refused = "too_large",
                                         .generated = 9,
                                         .thought = 4,
                                         .bad_calls = 1,
@@ -59,7 +62,8 @@ static void answers(void **state)
     tt_log_answer(in(false), &computed);
     assert_string_equal(written(false),
                         " id=req_1 method=POST path=/v1/chat/completions status=200 wait_s=0.013 "
-                        "run_s=2 prompt_tokens=20 cached_tokens=5 generated_tokens=9 "
+                        "run_s=2 prompt_tokens=20 cached_tokens=5 cache_tier=ram cache_kind=turn "
+                        "cache_refused=too_large generated_tokens=9 "
                         "reasoning_tokens=4 unreadable_calls=1 adjusted=\"top_p max_tokens\" "
                         "ignored=user\n");
     tt_log_answer(in(true), &computed);
@@ -67,6 +71,7 @@ static void answers(void **state)
         written(true),
         "\",\"id\":\"req_1\",\"method\":\"POST\",\"path\":\"/v1/chat/completions\",\"status\":200,"
         "\"wait_s\":0.013,\"run_s\":2,\"prompt_tokens\":20,\"cached_tokens\":5,"
+        "\"cache_tier\":\"ram\",\"cache_kind\":\"turn\",\"cache_refused\":\"too_large\","
         "\"generated_tokens\":9,\"reasoning_tokens\":4,\"unreadable_calls\":1,"
         "\"adjusted\":\"top_p max_tokens\",\"ignored\":\"user\"}\n");
     tt_log_request refused = {.id = "req_2",

@@ -31,7 +31,7 @@ static tt_status generate(void *self, const tt_engine_request *r, tt_engine_even
     p->last = *r;
     p->seeds[p->n_seeds++] = r->sampling.seed;
     *result = p->result;
-    result->cached_tokens += p->n_seeds - 1; /* the others find more */
+    result->reuse.tokens += p->n_seeds - 1; /* the others find more */
     for (p->told = 0; p->told < p->n;)
         if (!fn(ctx, &p->events[p->told++])) {
             result->finish = TT_ENGINE_ENOUGH;
@@ -164,7 +164,7 @@ static void choices(void **state)
          {.kind = TT_EVENT_THOUGHT, .text = "hm", .len = 2}, TEXT("so"));
     request.n = 3;
     request.sampling.seed = UINT64_MAX;
-    p.result.cached_tokens = 1;
+    p.result.reuse.tokens = 1;
     p.result.prefill_seconds = 1;
     p.result.decode_seconds = 2;
     /* The prompt is read once, as far as anybody is told. */

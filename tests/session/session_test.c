@@ -176,15 +176,15 @@ static void sync_reuses_what_it_can(void **state)
     sync_to(cold, prompt, 128);
     float *want = copy_logits(cold);
     assert_true(same_logits(s, want));
-    /* generated tokens are dropped by going back to the end of the prompt */
+    /* generated tokens are dropped by going back to the last multiple of 64 before them */
     decode(s, 11);
     decode(s, 295);
-    assert_int_equal(sync_to(s, prompt, 128), 128);
-    assert_true(same_logits(s, want));
-    /* generated tokens that stay are kept */
-    decode(s, prompt[128]);
-    decode(s, prompt[129]);
-    assert_int_equal(sync_to(s, prompt, 140), 130);
+    assert_int_equal(sync_to(s, prompt, 140), 128);
+    decode(s, 11);
+    /* as what stays would be, between two of them */
+    assert_int_equal(sync_to(s, tt_session_tokens(s), 141), 141);
+    decode(s, 11);
+    assert_int_equal(sync_to(s, prompt, 145), 128);
     /* a prefix before the checkpoint means starting again */
     assert_int_equal(tt_session_reusable(s, 100), 0);
     assert_int_equal(sync_to(s, prompt, 100), 0);
@@ -206,12 +206,14 @@ static void a_dense_cut_rewinds_only_where_state_is_kept(void **state)
     sync_to(s, prompt, 90);
     decode(s, prompt[90]);
     assert_int_equal(tt_session_reusable(s, 91), 91);
-    assert_int_equal(tt_session_reusable(s, 90), 90);
-    assert_int_equal(tt_session_reusable(s, 89), 0);
+    assert_int_equal(tt_session_reusable(s, 90), 64);
+    assert_int_equal(tt_session_reusable(s, 63), 0);
     assert_int_equal(tt_session_rewind(s, 50, &err), TT_ERR_STATE);
     assert_int_equal(tt_session_n_tokens(s), 91);
-    ok(tt_session_rewind(s, 90, &err), &err);
+    ok(tt_session_rewind(s, 91, &err), &err);
     assert_non_null(tt_session_logits(s));
+    ok(tt_session_rewind(s, 64, &err), &err);
+    assert_null(tt_session_logits(s));
     ok(tt_session_rewind(s, 0, &err), &err);
     assert_null(tt_session_logits(s));
     tt_session_close(&s);

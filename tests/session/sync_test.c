@@ -87,6 +87,18 @@ static void add(timeline *t, const uint32_t *ids, uint32_t n, bool prefill)
     t->n += n;
 }
 
+/* More of the timeline; where it passes a multiple of 64, that is the checkpoint. */
+static void extend(record *r, const uint32_t *ids, uint32_t n, bool prefill)
+{
+    uint32_t from = r->now.n, at = (from + n) / 64 * 64;
+    add(&r->now, ids, n, prefill);
+    r->now.logits = false;
+    if (at > from) {
+        r->kept = r->now;
+        cut(&r->kept, at);
+    }
+}
+
 static uint32_t reusable(const record *r, uint32_t n)
 {
     if (n >= r->now.n)
@@ -104,6 +116,7 @@ static void go_to(record *r, uint32_t n)
         r->now = r->kept;
     else
         cut(&r->now, n);
+    r->now.logits = false;
     if (r->kept.n > n)
         r->kept.n = 0;
 }
@@ -167,9 +180,12 @@ static uint32_t expect_reuse(const record *r, const uint32_t *ids, uint32_t n)
     uint32_t common = 0;
     while (common < n && common < r->now.n && ids[common] == r->now.tokens[common])
         common++;
-    uint32_t at = reusable(r, common);
-    bool logits = at == r->now.n ? r->now.logits : at > 0 && at == r->kept.n && r->kept.logits;
-    return at == n && !logits ? reusable(r, n - 1) : at;
+    if (common == n && n == r->now.n && r->now.logits)
+        return n;
+    uint32_t at = (common < n ? common : n - 1) / 64 * 64;
+    if (!r->recurrent)
+        return at;
+    return r->kept.n <= at && r->kept.n % 64 == 0 ? r->kept.n : 0;
 }
 
 typedef struct brake {
@@ -195,10 +211,10 @@ static void stopped(record *r, const uint32_t *ids, uint32_t at)
     uint32_t n = (uint32_t)tt_session_n_tokens(r->s);
     if (n < at) /* fell back further than the prefill began */
         go_to(r, n);
-    else if (n > at)
-        add(&r->now, ids + at, n - at, true);
-    r->now.logits = tt_session_logits(r->s) != NULL;
-    assert_true(!r->now.logits || n == r->kept.n || n == at);
+    else
+        extend(r, ids + at, n - at, true);
+    r->now.logits = false;
+    assert_null(tt_session_logits(r->s));
 }
 
 static void do_sync(record *r, tt_rng *g)
@@ -210,21 +226,17 @@ static void do_sync(record *r, tt_rng *g)
     tt_prefill_options o = {.progress = brake_progress, .progress_ctx = &b};
     tt_status st = tt_session_sync(r->s, ids, n, &o, &reused, &err);
     go_to(r, at);
-    if (at < n && r->kept.n > at)
-        r->kept.n = 0;
     if (st == TT_ERR_ABORTED) {
         uint32_t end = (uint32_t)tt_session_n_tokens(r->s);
         assert_int_equal(reused, 999);
         assert_true(end > at && end < n && end % CHUNK == 0);
-        add(&r->now, ids + at, end - at, true);
-        r->now.logits = false;
+        extend(r, ids + at, end - at, true);
         return;
     }
     ok(st, &err);
     assert_int_equal(reused, at);
-    add(&r->now, ids + at, n - at, true);
+    extend(r, ids + at, n - at, true);
     r->now.logits = true;
-    r->kept = r->now;
 }
 
 /* Through the sink everything is computed; sometimes it stops in the middle. */
@@ -239,18 +251,16 @@ static void do_sync_with_sink(record *r, tt_rng *g)
     tt_prefill_options o = {.logits = brake_logits, .logits_ctx = &b};
     tt_status st = tt_session_sync(r->s, ids, n, &o, &reused, &err);
     go_to(r, 0);
-    r->kept.n = 0;
     assert_int_equal(st, stops ? TT_ERR_ABORTED : TT_OK);
     if (stops) {
-        assert_int_equal(tt_session_n_tokens(r->s), r->recurrent ? 0 : position / CHUNK * CHUNK);
+        assert_int_equal(tt_session_n_tokens(r->s), position / CHUNK * CHUNK);
         stopped(r, ids, 0);
         return;
     }
     assert_int_equal(b.calls, n);
     assert_int_equal(reused, 0);
-    add(&r->now, ids, n, true);
+    extend(r, ids, n, true);
     r->now.logits = true;
-    r->kept = r->now;
 }
 
 /* A prefill on top of what is there that fails in its middle. */
@@ -268,13 +278,10 @@ static void do_failing_prefill(record *r, tt_rng *g)
     tt_prefill_options o = {.logits = brake_logits, .logits_ctx = &b};
     tt_error err = {0};
     assert_int_equal(tt_session_prefill(r->s, ids + at, n, &o, &err), TT_ERR_ABORTED);
-    assert_int_equal(tt_session_n_tokens(r->s), r->recurrent ? r->kept.n : chunk);
-    if (r->recurrent && r->kept.n > 0)
-        r->now = r->kept;
-    else if (r->recurrent)
-        cut(&r->now, 0);
-    else
-        stopped(r, ids, at);
+    if (r->recurrent && chunk == at)
+        chunk = r->kept.n;
+    assert_int_equal(tt_session_n_tokens(r->s), chunk);
+    stopped(r, ids, at);
 }
 
 static void do_decode(record *r, tt_rng *g)
@@ -286,7 +293,7 @@ static void do_decode(record *r, tt_rng *g)
         return;
     }
     ok(tt_session_decode(r->s, id, &err), &err);
-    add(&r->now, &id, 1, false);
+    extend(r, &id, 1, false);
     r->now.logits = true;
 }
 
@@ -338,27 +345,15 @@ static void do_failing_read(record *r, tt_rng *g)
     tt_status st = tt_session_sync(r->s, ids, n, NULL, NULL, &err);
     faulty_reader_set(m->reader, &good);
     go_to(r, at);
-    if (at < n && r->kept.n > at)
-        r->kept.n = 0;
     if (st == TT_OK) {
-        add(&r->now, ids + at, n - at, true);
+        extend(r, ids + at, n - at, true);
         r->now.logits = true;
-        r->kept = r->now;
         return;
     }
     assert_int_equal(st, TT_ERR_IO);
     uint32_t end = (uint32_t)tt_session_n_tokens(r->s);
-    if (r->recurrent) {
-        assert_int_equal(end, r->kept.n);
-        if (end > 0)
-            r->now = r->kept;
-        else
-            cut(&r->now, 0);
-        return;
-    }
     assert_true(end == at || (end > at && end < n && end % CHUNK == 0));
-    add(&r->now, ids + at, end - at, true);
-    r->now.logits = false;
+    stopped(r, ids, at);
 }
 
 static void make_faulty(tt_model *m)
@@ -500,29 +495,34 @@ static bool brake_layers(void *ctx)
     return brake_progress(ctx, 0, 0);
 }
 
-/* Between layers: the chunk in work is lost, and with it what cannot be rewound to. */
-static void an_abort_at_every_layer_goes_on(void **state)
+/* Between layers and within them: the chunk in work is lost, and with it what cannot be rewound to.
+ * How many experts are computed between two asks is the disk's affair. */
+static void an_abort_at_every_ask_goes_on(void **state)
 {
-    tt_arch full = tiny_arch_plain("ff", 6, 2);
-    tt_model *models[] = {hybrid(64), open_model(&full, 0, 64)};
-    for (int k = 0; k < 2; k++) {
+    tt_arch dense = tiny_arch_plain("ff", 0, 0), full = tiny_arch_plain("ff", 6, 2);
+    tt_model *models[] = {hybrid(64), open_model(&dense, 0, 64), open_model(&full, 0, 64)};
+    for (int k = 0; k < 3; k++) {
         uint32_t layers = models[k]->arch.n_layers;
-        for (uint32_t stop = 0; stop <= 3 * layers; stop++) {
+        bool moe = tt_arch_is_moe(&models[k]->arch);
+        tt_status st = TT_ERR_ABORTED;
+        for (uint32_t stop = 0; st != TT_OK; stop++) {
             tt_session *s = session_of(models[k]);
             tt_error err = {0};
             sync_ok(s, ramp, 64, 0); /* a checkpoint */
             brake b = {.left = stop};
             tt_prefill_options o = {.go_on = brake_layers, .go_on_ctx = &b};
-            tt_status st = tt_session_sync(s, ramp, 200, &o, NULL, &err);
-            if (stop >= 3 * layers) {
-                ok(st, &err); /* chunks of 64, 64 and 8 rows */
-                assert_int_equal(b.calls, 3 * layers);
+            st = tt_session_sync(s, ramp, 200, &o, NULL, &err); /* 64, 64 and 8 rows */
+            uint32_t n = (uint32_t)tt_session_n_tokens(s);
+            if (st == TT_OK) {
+                /* 2 of 6 experts a row do not fit into a batch of 64 rows */
+                assert_true(moe ? b.calls >= 3 * layers + 3 * layers : b.calls == 3 * layers);
             } else {
                 assert_int_equal(st, TT_ERR_ABORTED);
                 assert_int_equal(b.calls, stop + 1);
-                assert_int_equal(tt_session_n_tokens(s), k == 0 ? 64 : 64 + stop / layers * 64);
+                assert_true(n >= 64 && n < 200 && n % 64 == 0);
+                assert_true(moe || n == 64 + stop / layers * 64);
             }
-            sync_ok(s, ramp, 200, tt_session_n_tokens(s));
+            sync_ok(s, ramp, 200, n);
             same_as_cold(s);
             tt_session_close(&s);
         }
@@ -605,7 +605,7 @@ static void a_full_context_refuses_and_stays(void **state)
     assert_memory_equal(tt_session_logits(s), before, m->arch.vocab_size * sizeof *before);
     sync_ok(s, ramp, CONTEXT, CONTEXT);
     /* one less, by going back and by decoding up to the brim */
-    sync_ok(s, ramp, CONTEXT - 1, 0);
+    sync_ok(s, ramp, CONTEXT - 1, CONTEXT / 64 * 64);
     ok(tt_session_decode(s, ramp[CONTEXT - 1], &err), &err);
     assert_int_equal(tt_session_decode(s, 1, &err), TT_ERR_CONTEXT);
     assert_int_equal(tt_session_n_tokens(s), CONTEXT);
@@ -635,7 +635,7 @@ static void a_checkpoint_under_overwritten_rows_is_not_used(void **state)
         assert_int_equal(n % 64, 0);
         assert_int_equal(tt_session_rewind(s, 100, &err),
                          n >= 100 && k == 1 ? TT_OK : TT_ERR_STATE);
-        sync_ok(s, other, 100, k == 1 ? (n < 99 ? n : 99) : n);
+        sync_ok(s, other, 100, n < 99 ? n : k == 1 ? 64 : 0);
         tt_session *cold = session_of(models[k]);
         sync_ok(cold, other, 100, 0);
         assert_memory_equal(tt_session_logits(s), tt_session_logits(cold),
@@ -659,7 +659,7 @@ static void a_checkpoint_above_the_end_is_forgotten(void **state)
         ok(tt_session_decode(s, 3, &err), &err);
     ok(tt_session_rewind(s, 100, &err), &err);
     assert_null(tt_session_logits(s));
-    sync_ok(s, tt_session_tokens(s), 100, 99);
+    sync_ok(s, tt_session_tokens(s), 100, 64);
     tt_session_close(&s);
     tt_model_close(&m);
 }
@@ -745,7 +745,7 @@ int main(void)
         cmocka_unit_test(random_walks_without_recurrence),
         cmocka_unit_test(ids_may_be_the_sessions_own),
         cmocka_unit_test(an_abort_at_every_chunk_goes_on),
-        cmocka_unit_test(an_abort_at_every_layer_goes_on),
+        cmocka_unit_test(an_abort_at_every_ask_goes_on),
         cmocka_unit_test(a_refused_sink_leaves_nothing_behind),
         cmocka_unit_test(a_sink_sees_every_position_once),
         cmocka_unit_test(a_full_context_refuses_and_stays),

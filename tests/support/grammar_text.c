@@ -30,7 +30,7 @@ tt_automaton automaton_of_tools(const char *json, bool required)
     tt_automaton m = {0};
     tt_error err = {0};
     tt_call_choice choice = {.required = required, .several = true};
-    if (tt_compile_tools(json, strlen(json), &choice, NULL, &m, &err) != TT_OK)
+    if (tt_compile_tools(json, strlen(json), &choice, NULL, NULL, &m, &err) != TT_OK)
         fail_msg("%s: %s", json, err.message);
     return m;
 }

@@ -24,7 +24,7 @@ tt_backend *tt_ref_open(void);
 typedef void (*tt_level_fn)(tt_backend *be, tt_backend *ref);
 void tt_for_levels(unsigned threads, tt_level_fn fn);
 
-/* Under TT_TEST_THIN, of cases that are counted up from `*n` four of five are to be left out (five,
+/* Under TT_TEST_THIN=K, of cases that are counted up from `*n` only every Kth is to be run (K odd,
  * because lists repeat after four): an emulator needs minutes for what a machine does in a second,
  * and its whole run is another one. */
 bool tt_test_thinned(unsigned *n);

@@ -10,6 +10,7 @@
 
 struct scripted_engine {
     tt_tokenizer *tok;
+    tt_lexicon *lexicon;
     json_t *script;
     scripted_render_fn render;
     uint32_t max_context;
@@ -44,6 +45,8 @@ scripted_engine *scripted_engine_open(const char *script, uint32_t max_context,
     must(tt_tokenizer_open("models/tales", &e->tok, &err) == TT_OK, err.message);
     must(tt_json_parse(script, strlen(script), "script", &e->script, &err) == TT_OK, err.message);
     e->render = render;
+    must(tt_lexicon_create(e->tok, tt_tokenizer_vocab_size(e->tok), &e->lexicon, &err) == TT_OK,
+         err.message);
     snprintf(e->info.model, sizeof e->info.model, "scripted_4-Bit");
     e->info.created = 1700000000;
     e->info.max_context = e->max_context = max_context;
@@ -58,6 +61,7 @@ scripted_engine *scripted_engine_open(const char *script, uint32_t max_context,
 void scripted_engine_close(scripted_engine *e)
 {
     json_decref(e->script);
+    tt_lexicon_close(&e->lexicon);
     tt_tokenizer_close(&e->tok);
     pthread_cond_destroy(&e->change);
     pthread_mutex_destroy(&e->lock);
@@ -334,6 +338,54 @@ static tt_status play_steps(play *p, const json_t *steps, tt_error *err)
     return TT_OK;
 }
 
+/* ---- grammars ---- */
+
+/* Whether `text` is an answer to the request. */
+static bool takes(const scripted_engine *e, const tt_engine_request *r, const char *text)
+{
+    tt_constraint *c = NULL;
+    tt_error err;
+    uint32_t *ids = NULL;
+    size_t n = 0;
+    tt_constraint_start start = r->in_thought  ? TT_START_THOUGHT
+                                : r->may_think ? TT_START_MAY_THINK
+                                               : TT_START_ANSWER;
+    must(tt_constraint_create(r->grammar, e->lexicon, start, &c, NULL) == TT_OK, "a constraint");
+    must(tt_tokenizer_encode(e->tok, text, strlen(text), true, &ids, &n, NULL) == TT_OK, "a text");
+    bool ok = true;
+    for (size_t i = 0; ok && i < n; i++)
+        ok = tt_constraint_accept(c, ids[i], &err) == TT_OK;
+    ok = ok && tt_constraint_where(c) != TT_PLACE_OPEN;
+    tt_free(ids);
+    tt_constraint_close(&c);
+    return ok;
+}
+
+static tt_status try_texts(const scripted_engine *e, const tt_engine_request *r,
+                           const json_t *texts, bool may, tt_error *err)
+{
+    size_t i;
+    json_t *text;
+    json_array_foreach(texts, i, text)
+    {
+        if (takes(e, r, json_string_value(text)) != may)
+            return tt_fail(err, TT_ERR_INVALID, "the grammar %s %s", may ? "refuses" : "takes",
+                           json_string_value(text));
+    }
+    return TT_OK;
+}
+
+static tt_status try_grammar(const scripted_engine *e, const tt_engine_request *r,
+                             const json_t *part, tt_error *err)
+{
+    const json_t *good = json_object_get(part, "takes"), *bad = json_object_get(part, "refuses");
+    bool wanted = good != NULL || bad != NULL;
+    if (wanted != (r->grammar != NULL))
+        return tt_fail(err, TT_ERR_INVALID, "there is %s grammar", wanted ? "no" : "a");
+    TT_TRY(try_texts(e, r, good, true, err));
+    return try_texts(e, r, bad, false, err);
+}
+
 static tt_status generate(void *self, const tt_engine_request *r, tt_engine_event_fn fn, void *ctx,
                           tt_engine_result *result, tt_error *err)
 {
@@ -344,12 +396,13 @@ static tt_status generate(void *self, const tt_engine_request *r, tt_engine_even
     *result = (tt_engine_result){
         .finish =
             finish != NULL && strcmp(finish, "length") == 0 ? TT_ENGINE_LENGTH : TT_ENGINE_STOP,
-        .cached_tokens = (size_t)json_integer_value(json_object_get(part, "cached"))};
+        .reuse = {.tokens = (size_t)json_integer_value(json_object_get(part, "cached"))}};
     must(e->loaded, "asked for an answer without being loaded");
     tell(e, "begin");
     note(e, &e->begun);
     (void)fn(ctx, &(tt_engine_event){
-                      .kind = TT_EVENT_START, .done = result->cached_tokens, .total = r->n});
+                      .kind = TT_EVENT_START, .done = result->reuse.tokens, .total = r->n});
+    TT_TRY(try_grammar(e, r, part, err));
     return play_steps(&p, json_object_get(part, "steps"), err);
 }
 
@@ -410,10 +463,10 @@ static tt_status render(void *self, const tt_engine_render *r, tt_engine_prompt 
     return e->render(e->tok, r, out, err);
 }
 
-static void stats(void *self, tt_model_stats *out)
+static void stats(void *self, tt_engine_stats *out)
 {
     (void)self;
-    *out = (tt_model_stats){.expert_asks = 10, .expert_hits = 9, .expert_misses = 1};
+    *out = (tt_engine_stats){.model = {.expert_asks = 10, .expert_hits = 9, .expert_misses = 1}};
 }
 
 static double idle(void *self)

@@ -6,8 +6,11 @@
  *            takes the first part of the script whose "match" stands in its prompt.
  * Threads:   as engine.h says; the gate from any.
  *
- * A script is an array of {"match": TEXT, "cached": N, "finish": "stop" | "length", "steps":
- * [...]}. A step is one of {"prefill": [DONE, TOTAL]}, {"thought": TEXT}, {"text": TEXT}, {"call":
+ * A script is an array of {"match": TEXT, "cached": N, "finish": "stop" | "length", "takes":
+ * [TEXT], "refuses": [TEXT], "steps": [...]}. "takes" and "refuses" are whole answers, thoughts
+ * included, that the grammar of the request must take and must not; without them it must have no
+ * grammar. Where that is not so the request fails. A step is one of {"prefill": [DONE, TOTAL]},
+ * {"thought": TEXT}, {"text": TEXT}, {"call":
  * {"name": TEXT, "arguments": {...}}}, {"bad_call": true}, {"times": N} (the step before it, N
  * times more),
  * {"gate": true} (waits until it is opened or the request is cancelled), {"fail": TEXT}. Before the

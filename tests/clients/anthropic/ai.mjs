@@ -1,7 +1,7 @@
 /* The `ai` package with its provider that speaks Anthropic's interface, against TinyTitanServer. */
 import assert from 'node:assert/strict';
 import { createAnthropic } from '@ai-sdk/anthropic';
-import { APICallError, generateText, stepCountIs, streamText, tool } from 'ai';
+import { APICallError, generateObject, generateText, Output, stepCountIs, streamText, tool } from 'ai';
 import { z } from 'zod';
 import { lookingFetch, test, until } from './harness.mjs';
 
@@ -73,7 +73,21 @@ async function tools(server) {
   assert.ok(parts.some((p) => p.type === 'tool-result'));
   assert.equal(await stream.text, answer.text);
   assert.ok(cities.length >= 2 && cities.every((c) => c === 'Paris'));
-  await refused(generateText({ ...settings, toolChoice: 'required' }), 400, 'invalid_request_error', /tool_choice/);
+  for (const toolChoice of ['required', { type: 'tool', toolName: 'get_weather' }]) {
+    const forced = await generateText({ ...settings, prompt: story, toolChoice, stopWhen: stepCountIs(1) });
+    assert.ok(forced.toolCalls.length > 0 && forced.toolCalls.every((c) => c.toolName === 'get_weather' && typeof c.input.city === 'string'));
+    assert.equal(forced.text, '');
+  }
+}
+
+/* It asks with a call of a tool of its own, or, where it is told that there are formats, with one. */
+async function objects(server) {
+  const schema = z.object({ city: z.enum(['Paris', 'Rome']), warm: z.boolean() });
+  for (const structuredOutputMode of ['jsonTool', 'outputFormat']) {
+    const settings = { model: model(server), prompt: question, temperature: 0, maxOutputTokens: 300, providerOptions: { anthropic: { structuredOutputMode } }, ...never };
+    schema.parse((await generateObject({ ...settings, schema })).object);
+    schema.parse((await generateText({ ...settings, output: Output.object({ schema }) })).output);
+  }
 }
 
 async function refusals(server) {
@@ -102,6 +116,6 @@ async function key(server) {
 }
 
 export async function run(open, closed) {
-  for (const body of [answers, thoughts, tools, refusals, aborts]) await test(`ai, anthropic: ${body.name}`, () => body(open));
+  for (const body of [answers, thoughts, tools, objects, refusals, aborts]) await test(`ai, anthropic: ${body.name}`, () => body(open));
   await test('ai, anthropic: key', () => key(closed));
 }

@@ -8,6 +8,7 @@ import { join } from 'node:path';
 import { faults, finish, seen, serve, test } from './harness.mjs';
 import * as ai from './ai.mjs';
 import * as messages from './messages.mjs';
+import * as structured from './structured.mjs';
 import { against, checkOrder, comparison, events, validate } from './validator.mjs';
 
 const keyFile = join(process.argv[4], 'key');
@@ -21,6 +22,7 @@ await test('the schemas have the members that the types of the library have', ()
 });
 
 await messages.run(open, closed);
+await structured.run(open);
 await ai.run(open, closed);
 
 await test('every answer and event fits the schemas', () => {

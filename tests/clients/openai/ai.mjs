@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { createOpenAI } from '@ai-sdk/openai';
 import { createOpenAICompatible } from '@ai-sdk/openai-compatible';
-import { APICallError, generateObject, generateText, stepCountIs, streamText, tool } from 'ai';
+import { APICallError, generateObject, generateText, Output, stepCountIs, streamObject, streamText, tool } from 'ai';
 import { z } from 'zod';
 import { lookingFetch, test, until } from './harness.mjs';
 
@@ -22,6 +22,10 @@ const providers = {
   },
   compatible: (server, apiKey = 'sesame') => {
     const p = createOpenAICompatible({ name: 'tinytitan', baseURL: server.url + '/v1', apiKey, fetch: lookingFetch, includeUsage: true });
+    return { chat: p.chatModel(id), text: p.completionModel(id) };
+  },
+  structured: (server, apiKey = 'sesame') => {
+    const p = createOpenAICompatible({ name: 'tinytitan', baseURL: server.url + '/v1', apiKey, fetch: lookingFetch, includeUsage: true, supportsStructuredOutputs: true });
     return { chat: p.chatModel(id), text: p.completionModel(id) };
   },
 };
@@ -100,7 +104,11 @@ async function tools(make, server) {
   assert.ok(parts.some((p) => p.type === 'tool-result'));
   assert.equal(await stream.text, answer.text);
   assert.ok(cities.length >= 2 && cities.every((c) => c === 'Paris'));
-  await refused(generateText({ ...settings, toolChoice: 'required' }), 400, 'unsupported_value');
+  for (const toolChoice of ['required', { type: 'tool', toolName: 'get_weather' }]) {
+    const forced = await generateText({ ...settings, prompt: story, toolChoice, stopWhen: stepCountIs(1) });
+    assert.ok(forced.toolCalls.length > 0 && forced.toolCalls.every((c) => c.toolName === 'get_weather' && typeof c.input.city === 'string'));
+    assert.equal(forced.text, '');
+  }
 }
 
 async function refused(call, status, code) {
@@ -123,12 +131,33 @@ async function refusals(make, server) {
   assert.equal(seen?.statusCode, 400);
 }
 
-/* An object is asked for with a schema, which is refused, or by the provider in words alone. */
+/* An object is asked for with a schema, or by the provider in words alone and as any object. */
 async function objects(make, server) {
   const { chat } = make(server);
-  const call = generateObject({ model: chat, schema: z.object({ city: z.string() }), prompt: question, ...never });
-  if (chat.provider.startsWith('openai')) await refused(call, 400, 'unsupported_value');
-  else await assert.rejects(call);
+  const schema = z.object({ city: z.string().max(12), sky: z.enum(['clear', 'cloudy']), degrees: z.array(z.int().min(0).max(40)).min(1).max(3) });
+  const settings = {
+    model: chat, prompt: question, maxOutputTokens: 300, temperature: 0, ...never,
+    providerOptions: { tinytitan: { reasoningEffort: 'none' } },
+  };
+  if (make === providers.compatible) {
+    await assert.rejects(generateObject({ schema, ...settings, maxOutputTokens: 60 }));
+    return;
+  }
+  const { object, finishReason } = await generateObject({ schema, ...settings });
+  assert.equal(finishReason, 'stop');
+  schema.parse(object);
+  const stream = streamObject({ schema, ...settings });
+  const seen = await pieces(stream.partialObjectStream);
+  assert.deepEqual(await stream.object, object);
+  assert.deepEqual(seen.at(-1), object);
+  const list = await generateObject({ output: 'array', schema: z.object({ n: z.int().min(1).max(9) }), ...settings, maxOutputTokens: 2000 }).catch((e) => e);
+  if (!(list instanceof Error)) assert.ok(Array.isArray(list.object));
+  const choice = await generateObject({ output: 'enum', enum: ['rain', 'sun'], ...settings });
+  assert.ok(['rain', 'sun'].includes(choice.object));
+  const answer = await generateText({ ...settings, output: Output.object({ schema }) });
+  schema.parse(answer.output);
+  /* What no grammar can hold is refused, and not left out. */
+  await refused(generateObject({ schema: z.object({ pair: z.tuple([z.int(), z.string()]) }), ...settings }), 400, 'unsupported_value');
 }
 
 async function aborts(make, server) {

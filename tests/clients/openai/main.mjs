@@ -10,6 +10,7 @@ import { faults, finish, seen, serve, skip, test } from './harness.mjs';
 import * as ai from './ai.mjs';
 import * as openai from './openai.mjs';
 import * as responses from './responses.mjs';
+import * as structured from './structured.mjs';
 import { against, validate } from './validator.mjs';
 
 const keyFile = join(process.argv[4], 'key');
@@ -19,6 +20,7 @@ const closed = await serve('--api-key-file', keyFile, '--queue-limit', '0');
 
 await openai.run(open, closed);
 await responses.run(open);
+await structured.run(open);
 await ai.run(open, closed);
 
 await test('every answer and event fits the schemas of OpenAI', () => {

@@ -189,8 +189,6 @@ async function tools(server) {
   const without = await api.chat.completions.create({ ...settings, messages: question, tool_choice: 'none', max_tokens: 30 });
   assert.equal(without.choices[0].message.tool_calls, undefined);
   assert.ok(without.usage.prompt_tokens < first.usage.prompt_tokens);
-  for (const tool_choice of ['required', { type: 'function', function: { name: 'get_weather' } }])
-    await refused(api.chat.completions.create({ ...settings, messages: question, tool_choice }), OpenAI.BadRequestError, 400, 'unsupported_value', 'tool_choice');
   const one = await api.chat.completions.create({ ...settings, messages: question, parallel_tool_calls: false, tool_choice: 'auto' });
   assert.equal(one.choices[0].message.tool_calls.length, 1);
 }
@@ -240,7 +238,7 @@ async function refusals(server) {
   await refused(ask({ messages: [] }), bad, 400, 'invalid_value', 'messages');
   await refused(ask({ messages: undefined }), bad, 400, 'missing_required_parameter', 'messages');
   await refused(ask({ n: 9 }), bad, 400, 'unsupported_value', 'n');
-  await refused(ask({ response_format: { type: 'json_object' } }), bad, 400, 'unsupported_value', 'response_format');
+  await refused(ask({ response_format: { type: 'xml' } }), bad, 400, 'unsupported_value', 'response_format');
   await refused(ask({ logit_bias: { 1: 5 } }), bad, 400, 'unsupported_value', 'logit_bias');
   await refused(ask({ audio: { voice: 'alloy', format: 'mp3' } }), bad, 400, 'unsupported_value', 'audio');
   await refused(ask({ messages: [...story, { role: 'assistant', content: 'Once' }] }), bad, 400, 'unsupported_value', 'messages');

@@ -141,8 +141,6 @@ async function tools(server) {
 
   const without = await api.responses.create({ ...settings, input: question, tool_choice: 'none', max_output_tokens: 30 });
   assert.ok(without.output.every((item) => item.type !== 'function_call'));
-  for (const tool_choice of ['required', { type: 'function', name: 'get_weather' }, { type: 'allowed_tools', mode: 'auto', tools: [] }])
-    await refused(api.responses.create({ ...settings, input: question, tool_choice }), OpenAI.BadRequestError, 400, 'unsupported_value', 'tool_choice');
 }
 
 /* The same tool inside a namespace, and as one that takes text. */
@@ -200,7 +198,7 @@ async function compaction(server) {
   assert.equal(made.object, 'response.compaction');
   assert.equal(made.output.at(-1).type, 'compaction');
   assert.ok(made.usage.output_tokens > 0);
-  const next = await api.responses.create({ model, input: [...made.output, { role: 'user', content: 'Go on.' }], max_output_tokens: 12 });
+  const next = await api.responses.create({ model, input: [...made.output, { role: 'user', content: 'Go on.' }], max_output_tokens: 12, reasoning: { effort: 'none' } });
   assert.ok(next.output_text.length > 0);
   const [item] = await collect(await api.responses.inputItems.list(next.id, { order: 'asc' }));
   assert.deepEqual(item, made.output[0]);
@@ -214,8 +212,8 @@ async function refusals(server) {
   await refused(ask({ background: true }), bad, 400, 'unsupported_value', 'background');
   await refused(ask({ conversation: 'conv_1' }), bad, 400, 'unsupported_value', 'conversation');
   await refused(ask({ prompt: { id: 'p' } }), bad, 400, 'unsupported_value', 'prompt');
-  await refused(ask({ text: { format: { type: 'json_object' } } }), bad, 400, 'unsupported_value', 'text.format');
-  await refused(ask({ text: { format: { type: 'json_schema', name: 'x', schema: {} } } }), bad, 400, 'unsupported_value', 'text.format');
+  await refused(ask({ text: { format: { type: 'xml' } } }), bad, 400, 'unsupported_value', 'text.format');
+  await refused(ask({ text: { format: { type: 'json_schema', name: 'x' } } }), bad, 400, 'invalid_value', 'text.format.schema');
   await refused(ask({ input: [{ role: 'user', content: [{ type: 'input_image', image_url: 'data:image/png;base64,AA==' }] }] }), bad, 400, 'unsupported_value', 'input[0].content[0].type');
   await refused(ask({ input: [{ role: 'user', content: story }, { role: 'assistant', content: 'Once' }] }), bad, 400, 'unsupported_value', 'input');
   await refused(ask({ input: 'one two '.repeat(9000), stream: true }), bad, 400, 'context_length_exceeded', 'input');
