@@ -101,7 +101,8 @@ MAINS := $(notdir $(patsubst %/,%,$(sort $(dir $(shell grep -ls '^int main\b' $(
 BINS := $(foreach p,$(MAINS),$(BUILD)/bin/$(or $(NAME_$(p)),$(error apps/$(p) has no NAME_$(p) in the Makefile)))
 APP_OBJ := $(patsubst %.c,$(BUILD)/obj/%.o,$(wildcard $(PROGRAMS:%=apps/%/*.c)))
 
-TEST_SRC := $(sort $(shell find tests -name node_modules -prune -o -name '*_test.c' -print 2>/dev/null))
+# Tests, and programs that script tests use.
+TEST_SRC := $(sort $(shell find tests -name node_modules -prune -o -name '*_test.c' -print -o -name '*_program.c' -print 2>/dev/null))
 TEST_SRC := $(filter-out $(NATIVE_ONLY:%=tests/%/%),$(TEST_SRC))
 TEST_BIN := $(TEST_SRC:%.c=$(BUILD)/%)
 SUPPORT_OBJ := $(patsubst %.c,$(BUILD)/obj/%.o,$(wildcard tests/support/*.c))
@@ -193,11 +194,14 @@ $(BUILD)/lib/apps/$(1).a: $$(OBJ_$(1))
 	@mkdir -p $$(@D)
 	@rm -f $$@
 	$$(call say,AR,$$@)$$(AR) rcs $$@ $$(OBJ_$(1))
-$(BUILD)/tests/$(1)/%_test: $(BUILD)/obj/tests/$(1)/%_test.o $(BUILD)/lib/apps/$(1).a $$(SUPPORT_OBJ) $$(LIB_A) | test-cmocka
+endef
+$(foreach p,$(PROGRAMS),$(eval $(call archive,$(p))))
+define app_test
+$(BUILD)/tests/$(1)/%_$(2): $(BUILD)/obj/tests/$(1)/%_$(2).o $(BUILD)/lib/apps/$(1).a $$(SUPPORT_OBJ) $$(LIB_A) | test-cmocka
 	@mkdir -p $$(@D)
 	$$(call say,LD,$$@)$$(CC) $$(filter %.o,$$^) $(BUILD)/lib/apps/$(1).a $$(LIB_A) $$(ALL_LDFLAGS) $$(LIBS) $$(LIBS_$(1)) -lcmocka -o $$@
 endef
-$(foreach p,$(PROGRAMS),$(eval $(call archive,$(p))))
+$(foreach p,$(PROGRAMS),$(foreach k,test program,$(eval $(call app_test,$(p),$(k)))))
 
 define program
 $(BUILD)/bin/$(NAME_$(1)): $$(OBJ_$(1)) $$(LIB_A)

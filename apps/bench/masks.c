@@ -8,9 +8,9 @@
 
 #include "base/json.h"
 #include "bench/bench.h"
+#include "bench/masks.h"
 
 #define MOST_FILE    (64 * TT_MIB)
-#define MOST_TEXT    (16 * TT_MIB)
 #define PLAIN_TOKENS 48u  /* that a document has before its closing tokens are favoured */
 #define CLOSING      9.0f /* how much, in logits */
 #define TAG          "\n</parameter>\n"
@@ -24,7 +24,7 @@ typedef struct cost {
 
 typedef struct masks_run {
     bench_options o;
-    const char *dir, *file, *output;
+    const char *dir, *file, *output, *check;
     uint32_t documents, most_tokens;
     uint64_t seed;
     tt_tokenizer *tok;
@@ -60,9 +60,7 @@ static tt_status no_memory(tt_error *err)
 
 /* ---- what is walked through ---- */
 
-/* An entry of the file: {"schema"}, {"ebnf"} or {"tools"}, or a schema as it stands. One with
- * "refusable": true is left out when it cannot be compiled. */
-static tt_status make_grammar(const json_t *entry, tt_grammar **out, char **tools, tt_error *err)
+tt_status masks_grammar(const json_t *entry, tt_grammar **out, char **tools, tt_error *err)
 {
     const json_t *ebnf = json_object_get(entry, "ebnf"), *list = json_object_get(entry, "tools");
     const json_t *schema = json_object_get(entry, "schema");
@@ -213,7 +211,7 @@ static tt_status walk_case(masks_run *r, size_t at, tt_grammar *g, const char *t
 {
     tt_constraint *c = NULL, *copy = NULL;
     tt_buf text;
-    tt_buf_init(&text, MOST_TEXT);
+    tt_buf_init(&text, MASKS_MOST_TEXT);
     tt_status st = tt_constraint_create(g, r->lexicon, TT_START_ANSWER, &c, err);
     if (st == TT_OK)
         st = tt_constraint_create(g, r->lexicon, TT_START_ANSWER, &copy, err);
@@ -233,6 +231,7 @@ static tt_status walk_case(masks_run *r, size_t at, tt_grammar *g, const char *t
     return st;
 }
 
+/* One with "refusable": true is left out when it cannot be compiled. */
 static tt_status run_case(masks_run *r, size_t at, tt_error *err)
 {
     const json_t *entry = json_array_get(r->cases, at);
@@ -241,7 +240,7 @@ static tt_status run_case(masks_run *r, size_t at, tt_error *err)
     tt_grammar_info info;
     size_t costs = r->n_costs;
     double begun = spent();
-    tt_status st = make_grammar(entry, &g, &tools, err);
+    tt_status st = masks_grammar(entry, &g, &tools, err);
     double seconds = spent() - begun;
     if (st != TT_OK && json_is_true(json_object_get(entry, "refusable"))) {
         fprintf(stderr, "case %zu, %s, is refused: %s\n", at, name_of(entry), err->message);
@@ -375,6 +374,21 @@ static void report(masks_run *r)
                1e3 * r->dear[i].most);
 }
 
+/* Documents of a file against the grammars, instead of walks. */
+static tt_status check_file(masks_run *r, json_t **result, tt_error *err)
+{
+    masks_tally t = {0};
+    TT_TRY(masks_check(r->check, r->cases, r->tok, r->lexicon, r->out, &t, err));
+    printf("documents    %zu, %zu of them whole, %zu with every token in its mask\n", t.documents,
+           t.whole, t.masked);
+    *result = json_object();
+    bench_set(*result, "command", json_string("grammar"));
+    bench_set(*result, "documents", json_integer((json_int_t)t.documents));
+    bench_set(*result, "whole", json_integer((json_int_t)t.whole));
+    bench_set(*result, "masked", json_integer((json_int_t)t.masked));
+    return TT_OK;
+}
+
 static json_t *result(const masks_run *r)
 {
     double sum = 0;
@@ -418,7 +432,11 @@ int bench_grammar(int argc, char **argv)
         TT_OPT_U32("most-tokens", &r.most_tokens, "N", 1, 1000000,
                    "tokens after which a document is cut (4000)"),
         TT_OPT_U64("seed", &r.seed, "N", 0, INT64_MAX, "of the walks (1)"),
-        TT_OPT_STRING("output", &r.output, "FILE", "write the documents, one JSON object a line"),
+        TT_OPT_STRING("check", &r.check, "FILE",
+                      "hold documents against the grammars instead, one {\"case\", \"document\"} a "
+                      "line"),
+        TT_OPT_STRING("output", &r.output, "FILE",
+                      "write the documents, or how far each was taken, one JSON object a line"),
         BENCH_OTHER_ROWS(&r.o),
         TT_OPT_END,
     };
@@ -427,17 +445,19 @@ int bench_grammar(int argc, char **argv)
                          table, &r.o, argc, argv);
     if (rc != BENCH_GO_ON)
         return rc;
+    json_t *obj = NULL;
     tt_status st = set_up(&r, &err);
-    for (size_t i = 0; st == TT_OK && i < json_array_size(r.cases); i++)
+    if (st == TT_OK && r.check != NULL)
+        st = check_file(&r, &obj, &err);
+    for (size_t i = 0; st == TT_OK && r.check == NULL && i < json_array_size(r.cases); i++)
         st = run_case(&r, i, &err);
     if (r.out != NULL && fclose(r.out) != 0 && st == TT_OK)
         st = tt_fail_errno(&err, errno, r.output, "cannot be written");
-    if (st == TT_OK) {
+    if (st == TT_OK && r.check == NULL) {
         report(&r);
-        rc = bench_finish(&r.o, result(&r));
-    } else {
-        rc = bench_fail(&err);
+        obj = result(&r);
     }
+    rc = st == TT_OK ? bench_finish(&r.o, obj) : bench_fail(&err);
     tear_down(&r);
     return rc;
 }

@@ -65,17 +65,17 @@ bool tt_form_take_format(tt_fields *f, const char *name, const json_t *v, const 
 
 /* ---- choices ---- */
 
-bool tt_form_allow(tt_fields *f, const char *name)
+bool tt_form_allow(tt_fields *f, const char *space, const char *name)
 {
     if (f->form.names == NULL)
         f->form.names = json_array();
-    return json_array_append_new(f->form.names, json_string(name)) == 0 || no_memory(f);
+    json_t *called = space != NULL ? json_sprintf("%s.%s", space, name) : json_string(name);
+    return json_array_append_new(f->form.names, called) == 0 || no_memory(f);
 }
 
 /* One of {"type":"function","name":N} and so on. A type that nobody has here is left out. */
 static bool allow_tool(tt_fields *f, const char *name, const json_t *v, bool nested)
 {
-    char joined[600];
     const char *type = json_string_value(json_object_get(v, "type"));
     if (type == NULL)
         return tt_refuse_value(f->why, name, "a tool of %s must be an object with a type", name);
@@ -86,11 +86,8 @@ static bool allow_tool(tt_fields *f, const char *name, const json_t *v, bool nes
     const json_t *holder = nested ? json_object_get(v, type) : v;
     const char *called = json_string_value(json_object_get(holder, "name"));
     const char *space = json_string_value(tt_fields_get(holder, "namespace"));
-    if (called == NULL)
-        return tt_refuse_value(f->why, name, "a tool of %s needs a name", name);
-    snprintf(joined, sizeof joined, "%s%s%s", space != NULL ? space : "", space != NULL ? "." : "",
-             called);
-    return tt_form_allow(f, joined);
+    return called != NULL ? tt_form_allow(f, space, called)
+                          : tt_refuse_value(f->why, name, "a tool of %s needs a name", name);
 }
 
 static bool take_allowed(tt_fields *f, const char *name, const json_t *v, bool nested)

@@ -41,8 +41,9 @@ bool tt_form_take_schema(struct tt_fields *f, const char *name, const char *at,
                          const json_t *schema);
 /* A choice of tools as OpenAI has it; `nested`: names stand in a member called as the type. */
 bool tt_form_take_choice(struct tt_fields *f, const char *name, const json_t *v, bool nested);
-/* One more tool that may be called. */
-bool tt_form_allow(struct tt_fields *f, const char *name);
+/* One more tool that may be called, as the model calls it: SPACE.NAME, or NAME where there is no
+ * namespace. */
+bool tt_form_allow(struct tt_fields *f, const char *space, const char *name);
 
 /* With the tools (functions as the template has them): checks the choice, and makes the grammar of
  * the request if there are f->grammars to have it from. `word` is what a tool calls its schema. */

@@ -54,7 +54,7 @@ static bool tool_choice(tt_fields *f, const char *name, const json_t *v)
         return tt_refuse_value(f->why, name, "the type of %s must be auto, any, tool or none",
                                name);
     const char *called = json_string_value(json_object_get(v, "name"));
-    return called != NULL ? tt_form_allow(f, called)
+    return called != NULL ? tt_form_allow(f, NULL, called)
                           : tt_refuse_value(f->why, "tool_choice.name", "a tool needs a name");
 }
 

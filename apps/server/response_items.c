@@ -299,8 +299,8 @@ static json_t *read_texts(const json_t *list, const char *type)
 static json_t *read_reasoning(const json_t *raw)
 {
     json_t *carried = get(raw, "encrypted_content");
-    json_t *out = json_pack("{s:s, s:o}", "type", "reasoning", "summary",
-                            read_texts(get(raw, "summary"), "summary_text"));
+    json_t *out = json_pack("{s:s, s:s, s:o}", "type", "reasoning", "status", "completed",
+                            "summary", read_texts(get(raw, "summary"), "summary_text"));
     json_t *content = read_texts(get(raw, "content"), "reasoning_text");
     if (json_array_size(content) > 0)
         json_object_set(out, "content", content);

@@ -404,8 +404,10 @@ static void take_options(const tt_fields *f, tt_response_plan *p)
     p->store = !json_is_false(tt_fields_get(f->body, "store"));
     p->summary = tt_fields_get(thoughts, "summary") != NULL ||
                  tt_fields_get(thoughts, "generate_summary") != NULL;
-    json_array_foreach(words, i, word) p->carried |=
-        is_include(word, "reasoning.encrypted_content");
+    json_array_foreach(words, i, word)
+    {
+        p->carried |= is_include(word, "reasoning.encrypted_content");
+    }
 }
 
 /* Of what was read for the prompt, only what is rendered stays in memory. */

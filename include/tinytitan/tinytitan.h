@@ -578,8 +578,9 @@ TT_API size_t tt_chat_checkpoints(const tt_tokenizer *tok, const uint32_t *ids, 
  * allocated JSON object: {"reasoning": "...", "content": "...", "tool_calls": [{"name": "...",
  * "arguments": {...}}, ...]}. `tools_json` (may be NULL) gives parameter types: strings stay raw,
  * everything else is read as JSON where it is valid and of the declared type, else kept as a
- * string. A call that is malformed or not finished stays in "content". An end-of-turn token at the
- * end is dropped. Invalid UTF-8 is TT_ERR_FORMAT with its offset. */
+ * string. A call that is malformed or not finished stays in "content". An answer that begins with a
+ * call has no reasoning. An end-of-turn token at the end is dropped. Invalid UTF-8 is
+ * TT_ERR_FORMAT with its offset. */
 TT_API TT_MUST_CHECK tt_status tt_chat_parse(const char *text, size_t len, const char *tools_json,
                                              char **json, tt_error *err);
 

@@ -137,6 +137,12 @@ void tt_builder_guard(tt_builder *b, uint32_t state, tt_guard guard, uint32_t ar
     b->states[state].arg = arg;
 }
 
+void tt_builder_nest(tt_builder *b, uint32_t state)
+{
+    if (b->failed == TT_OK)
+        b->states[state].nests = true;
+}
+
 void tt_builder_space(tt_builder *b, uint32_t state)
 {
     if (b->failed == TT_OK)
@@ -180,6 +186,13 @@ static void add_call(tt_builder *b, uint32_t from, tt_bcall call)
 void tt_builder_call(tt_builder *b, uint32_t from, uint32_t entry, uint32_t param, uint32_t ret)
 {
     add_call(b, from, (tt_bcall){.entry = entry, .ret = ret, .param = param, .set = TT_NO_STATE});
+}
+
+void tt_builder_call_flat(tt_builder *b, uint32_t from, uint32_t entry, uint32_t param,
+                          uint32_t ret)
+{
+    tt_bcall call = {.entry = entry, .ret = ret, .param = param, .set = TT_NO_STATE, .flat = true};
+    add_call(b, from, call);
 }
 
 static uint32_t add_set(tt_builder *b, const tt_gset *set)

@@ -99,6 +99,7 @@ typedef struct tt_gcall {
     uint32_t entry, ret, param;
     uint32_t first; /* set of bytes that it can begin with */
     bool extra;     /* only where a property without a name may come */
+    bool flat;      /* no level deeper */
 } tt_gcall;
 
 typedef struct tt_gstate {
@@ -157,7 +158,7 @@ typedef struct tt_bstate {
     uint32_t edges, calls; /* newest first */
     uint32_t arg;
     uint8_t guard;
-    bool final, spaced;
+    bool final, spaced, nests;
     uint32_t order; /* 1 + the order that the rule entered here takes properties by */
 } tt_bstate;
 
@@ -168,7 +169,7 @@ typedef struct tt_bedge {
 
 typedef struct tt_bcall {
     uint32_t next, entry, ret, param, set; /* set: TT_NO_STATE: whatever the entry begins with */
-    bool extra;
+    bool extra, flat;
 } tt_bcall;
 
 typedef struct tt_border {
@@ -212,6 +213,8 @@ uint32_t tt_builder_state(tt_builder *b);
 uint32_t tt_builder_final(tt_builder *b); /* where a rule ends */
 void tt_builder_set_final(tt_builder *b, uint32_t state);
 void tt_builder_guard(tt_builder *b, uint32_t state, tt_guard guard, uint32_t arg);
+/* The inside of an array or object: there is to be room for a value, be there one or not. */
+void tt_builder_nest(tt_builder *b, uint32_t state);
 /* One space or one newline may come in front of what this state goes on with. */
 void tt_builder_space(tt_builder *b, uint32_t state);
 void tt_builder_edge(tt_builder *b, uint32_t from, unsigned lo, unsigned hi, uint32_t to);
@@ -220,7 +223,11 @@ uint32_t tt_builder_text(tt_builder *b, uint32_t from, const char *text, size_t 
 /* The same, ending in `to`. n is 1 or more. */
 void tt_builder_text_to(tt_builder *b, uint32_t from, const char *text, size_t n, uint32_t to);
 void tt_builder_call(tt_builder *b, uint32_t from, uint32_t entry, uint32_t param, uint32_t ret);
-/* The same for a property without a name that begins with a byte of `set`. */
+/* The same, but the rule is no deeper than the one that calls it. Not for rules that may call
+ * themselves this way. */
+void tt_builder_call_flat(tt_builder *b, uint32_t from, uint32_t entry, uint32_t param,
+                          uint32_t ret);
+/* A call for a property without a name that begins with a byte of `set`. */
 void tt_builder_call_extra(tt_builder *b, uint32_t from, uint32_t entry, const tt_gset *set,
                            uint32_t ret);
 /* Edges and calls of `from` for `to` as well. */

@@ -115,20 +115,35 @@ static bool waits_for_values(const finish *f, uint32_t s)
 
 static void reach(finish *f, uint32_t s, uint16_t level, bool by_values)
 {
-    if (f->need[s] != TT_NO_END || (!by_values && waits_for_values(f, s)))
+    if (f->need[s] != TT_NO_END || (!by_values && waits_for_values(f, s)) ||
+        (level == 0 && f->b->states[s].nests))
         return;
     f->need[s] = level;
     f->queue[f->n_queue++] = s;
 }
 
+/* Levels that a call takes: where nothing is left to do behind it, who makes it does not wait. */
+static uint16_t levels_of(const tt_builder *b, const tt_bcall *c)
+{
+    const tt_bstate *ret = &b->states[c->ret];
+    bool last = ret->final && ret->guard == TT_GUARD_NONE && ret->edges == TT_NO_STATE &&
+                ret->calls == TT_NO_STATE;
+    return last || c->flat ? 0 : 1;
+}
+
 static void spread(finish *f, uint32_t s, uint16_t level)
 {
     const tt_builder *b = f->b;
+    for (uint32_t i = list_begin(f->entry_at, s); i < f->entry_at[s]; i++) {
+        const tt_bcall *c = &b->calls[f->entry_from[i].call];
+        if (f->need[c->ret] != TT_NO_END && levels_of(b, c) == 0)
+            reach(f, f->entry_from[i].from, level, false);
+    }
     for (uint32_t i = list_begin(f->edge_at, s); i < f->edge_at[s]; i++)
         reach(f, f->edge_from[i], level, false);
     for (uint32_t i = list_begin(f->ret_at, s); i < f->ret_at[s]; i++) {
-        uint16_t entry = f->need[b->calls[f->ret_from[i].call].entry];
-        if (entry != TT_NO_END && entry < level)
+        const tt_bcall *c = &b->calls[f->ret_from[i].call];
+        if (f->need[c->entry] != TT_NO_END && f->need[c->entry] + levels_of(b, c) <= level)
             reach(f, f->ret_from[i].from, level, false);
     }
     for (uint32_t v = f->value_head[s]; v != TT_NO_STATE; v = f->value_next[v]) {
@@ -137,6 +152,19 @@ static void spread(finish *f, uint32_t s, uint16_t level)
             continue;
         /* Found by its order's number in the states: entries are few. */
         reach(f, b->order_data[b->orders[o].o.need], level, true);
+    }
+}
+
+/* What can end without a value, and has to have room for one. */
+static void reach_nests(finish *f)
+{
+    const tt_builder *b = f->b;
+    for (uint32_t s = 0; s < b->n_states; s++) {
+        bool ends = false;
+        if (b->states[s].nests)
+            EACH_EDGE(b, s, e) ends |= f->need[b->edges[e].to] == 0;
+        if (ends)
+            reach(f, s, 1, false);
     }
 }
 
@@ -163,6 +191,8 @@ static void find_needs(finish *f)
                     reach(f, f->entry_from[i].from, (uint16_t)(level + 1), false);
             }
         }
+        if (level == 0)
+            reach_nests(f);
         if (f->n_queue == end)
             return;
     }
@@ -352,6 +382,7 @@ static void pack_state(finish *f, uint32_t s)
                            .ret = k->ret,
                            .param = k->param,
                            .extra = k->extra,
+                           .flat = k->flat,
                            .first = k->set != TT_NO_STATE ? k->set : f->first[k->entry]};
     }
     uint32_t calls = m->n_calls - out->calls;

@@ -323,7 +323,7 @@ static tt_status parameters(tool *t, const tt_members *m, bool extra, uint32_t f
     if (st == TT_OK)
         st = name_edges(t, m, extra, key, found, err);
     free(found);
-    tt_builder_call(b, from, entry, order, ret);
+    tt_builder_call_flat(b, from, entry, order, ret); /* the tags are no level */
     return st != TT_OK ? st : tt_builder_status(b, err);
 }
 
@@ -510,7 +510,7 @@ tt_status tt_call_rule(tt_builder *b, const json_t *tools, const tt_call_choice 
         tt_builder_edge(b, more, (uint8_t)ranges[i], (uint8_t)ranges[i + 1], more);
     }
     tt_builder_edge(b, more, '>', '>', end);
-    tt_builder_call(b, called, rest, 0, after);
+    tt_builder_call_flat(b, called, rest, 0, after);
     if (choice->several)
         tt_builder_text_to(b, after, "\n" OPEN_CALL, 1 + strlen(OPEN_CALL), called);
     tt_status st = each_tool(&c, tools, choice, rest, &n, err);

@@ -189,7 +189,7 @@ static void by_call(walk *w, const tt_frame *f, const tt_gcall *c, uint32_t begu
         if (w->frames->n == w->frames->cap || f->depth + ret->need > TT_AUTOMATON_NEST)
             return;
         called.parent = w->frames->n++;
-        called.depth++;
+        called.depth += !c->flat;
         w->frames->v[called.parent] = *f;
         w->frames->v[called.parent].state = c->ret;
     }

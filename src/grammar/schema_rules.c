@@ -345,6 +345,7 @@ static tt_status build_array(tt_schema *s, const tt_body *x, tt_error *err)
     tt_builder_guard(b, comma, TT_GUARD_MORE, 0);
     tt_builder_guard(b, close, TT_GUARD_ENOUGH, 0);
     tt_builder_edge(b, x->entry, '[', '[', open);
+    tt_builder_nest(b, open);
     tt_builder_space(b, open);
     tt_builder_space(b, after);
     tt_builder_space(b, comma);
@@ -479,6 +480,7 @@ static tt_status build_object(tt_schema *s, const tt_body *x, tt_error *err)
     tt_builder_guard(b, comma, TT_GUARD_NEXT, 0);
     tt_builder_guard(b, close, TT_GUARD_CLOSE, 0);
     tt_builder_edge(b, x->entry, '{', '{', open);
+    tt_builder_nest(b, open);
     tt_builder_edge(b, open, '"', '"', key);
     tt_builder_edge(b, open, '}', '}', close);
     tt_builder_edge(b, x->after, ',', ',', comma);

@@ -338,12 +338,27 @@ static tt_status parse_calls(answer *a, span s, tt_error *err)
 
 /* ---- thoughts ---- */
 
+static bool begins_with_call(span s)
+{
+    static const char *const parts[] = {"<tool_call>", "<function="};
+    for (size_t i = 0; i < 2; i++) {
+        size_t n = strlen(parts[i]);
+        s.p = skip_blank(s);
+        if ((size_t)(s.end - s.p) < n || memcmp(s.p, parts[i], n) != 0)
+            return false;
+        s.p += n;
+    }
+    return true;
+}
+
 /* Takes the thought out of *s, which keeps what follows it. Text in front of a <think> goes to
- * the content. */
+ * the content. An answer that begins with a call has no thought: the tag is one of an argument. */
 static span take_thought(answer *a, span *s)
 {
     const char *open = find(*s, "<think>"), *close = find(*s, "</think>");
     span thought = {s->p, s->p}, lead = {s->p, s->p};
+    if (begins_with_call(*s))
+        return thought;
     if (close == NULL && (open == NULL || trim((span){s->p, open}).p != open))
         return thought; /* a <think> in the middle that is never closed is just text */
     if (open != NULL && (close == NULL || open < close)) {

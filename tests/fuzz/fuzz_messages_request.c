@@ -13,6 +13,7 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static tt_tokenizer *tok;
+static tt_grammar_shelf *grammars;
 static tt_engine_info info;
 
 static void must(bool holds)
@@ -33,12 +34,14 @@ static const tt_server_engine engine = {&ops, NULL};
 static void close_tok(void)
 {
     tt_tokenizer_close(&tok);
+    tt_grammar_shelf_close(&grammars);
 }
 
 static void open_tok(void)
 {
     tt_error err;
     must(tt_tokenizer_open("models/tales", &tok, &err) == TT_OK);
+    must(tt_grammar_shelf_create(TT_GRAMMARS, &grammars, &err) == TT_OK);
     atexit(close_tok);
     info = (tt_engine_info){.max_context = 512, .has_template = true};
     strcpy(info.model, "m");
@@ -72,12 +75,14 @@ static size_t read_body(const json_t *body, bool count)
     tt_refusal why;
     tt_fields f;
     tt_fields_init(&f, body, &info, &r, &why);
+    f.grammars = grammars;
     bool ok =
         count ? tt_messages_request_count(&f, &engine) : tt_messages_request_read(&f, &engine);
     must(ok == (why.status == 0) && (ok || (why.code != NULL && why.message[0] != '\0')));
     if (ok && !count)
         check(&r);
-    must(f.adjusted.failed == TT_OK && f.ignored.failed == TT_OK && f.repaired.failed == TT_OK);
+    must(f.adjusted.failed == TT_OK && f.ignored.failed == TT_OK && f.repaired.failed == TT_OK &&
+         f.relaxed.failed == TT_OK);
     size_t n = ok ? r.turn.prompt.n : 0;
     tt_fields_free(&f);
     tt_answer_request_free(&r);

@@ -12,6 +12,7 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static tt_tokenizer *tok;
+static tt_grammar_shelf *grammars;
 static tt_engine_info info;
 
 static void must(bool holds)
@@ -32,12 +33,14 @@ static const tt_server_engine engine = {&ops, NULL};
 static void close_tok(void)
 {
     tt_tokenizer_close(&tok);
+    tt_grammar_shelf_close(&grammars);
 }
 
 static void open_tok(void)
 {
     tt_error err;
     must(tt_tokenizer_open("models/tales", &tok, &err) == TT_OK);
+    must(tt_grammar_shelf_create(TT_GRAMMARS, &grammars, &err) == TT_OK);
     atexit(close_tok);
     info = (tt_engine_info){.max_context = 512, .has_template = true};
     strcpy(info.model, "m");
@@ -82,13 +85,15 @@ static void read_body(const json_t *body, int kind)
     tt_refusal why;
     tt_fields f;
     tt_fields_init(&f, body, &info, &r, &why);
+    f.grammars = grammars;
     bool ok = kind == 0   ? tt_chat_request_read(&f, &engine)
               : kind == 1 ? tt_text_request_read(&f, &engine)
                           : tt_chat_request_count(&f, &engine);
     must(ok == (why.status == 0) && (ok || (why.code != NULL && why.message[0] != '\0')));
     if (ok && kind < 2)
         check(&r);
-    must(f.adjusted.failed == TT_OK && f.ignored.failed == TT_OK && f.repaired.failed == TT_OK);
+    must(f.adjusted.failed == TT_OK && f.ignored.failed == TT_OK && f.repaired.failed == TT_OK &&
+         f.relaxed.failed == TT_OK);
     tt_fields_free(&f);
     tt_answer_request_free(&r);
 }

@@ -13,6 +13,7 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static tt_tokenizer *tok;
+static tt_grammar_shelf *grammars;
 static tt_engine_info info;
 static char *last; /* messages of the last prompt */
 
@@ -37,6 +38,7 @@ static const tt_server_engine engine = {&ops, NULL};
 static void close_tok(void)
 {
     tt_tokenizer_close(&tok);
+    tt_grammar_shelf_close(&grammars);
     free(last);
 }
 
@@ -44,6 +46,7 @@ static void open_tok(void)
 {
     tt_error err;
     must(tt_tokenizer_open("models/tales", &tok, &err) == TT_OK);
+    must(tt_grammar_shelf_create(TT_GRAMMARS, &grammars, &err) == TT_OK);
     atexit(close_tok);
     info = (tt_engine_info){.max_context = 512, .has_template = true};
     strcpy(info.model, "m");
@@ -88,6 +91,7 @@ static bool read_body(const json_t *body, tt_response_store *store, bool compact
     tt_refusal why;
     tt_fields f;
     tt_fields_init(&f, body, &info, &r, &why);
+    f.grammars = grammars;
     bool ok = compact ? tt_response_compact_read(&f, &engine, store, &p)
                       : tt_response_request_read(&f, &engine, store, &p);
     must(ok == (why.status == 0) && (ok || (why.code != NULL && why.message[0] != '\0')));

@@ -267,34 +267,110 @@ static void combinations(void **state)
 
 /* ---- depth ---- */
 
+/* `depth` times `open`, `inside`, and `depth` times `close`. */
+static char *nested(int depth, const char *open, const char *inside, const char *close)
+{
+    tt_buf text;
+    tt_buf_init(&text, 1u << 20);
+    for (int i = 0; i < depth; i++)
+        tt_buf_puts(&text, open);
+    tt_buf_puts(&text, inside);
+    for (int i = 0; i < depth; i++)
+        tt_buf_puts(&text, close);
+    char *s = tt_buf_steal(&text, NULL);
+    assert_non_null(s);
+    return s;
+}
+
+/* Up to 64 levels are taken, be there something in the last or not; the next one is refused at its
+ * bracket. `value`: in the text of a level, where the next one begins. */
+static void nest_64(const char *schema, const char *open, const char *close, int value)
+{
+    static const char *const inside[] = {"", "1"};
+    tt_automaton m;
+    compile(schema, &m);
+    for (int depth = 1; depth <= NEST + 6; depth++) {
+        for (int i = 0; i < 2; i++) {
+            if (strcmp(open, "[") != 0 && i == 0)
+                continue;
+            char *text = nested(depth, open, inside[i], close);
+            int begin = (NEST * (int)strlen(open)) + value;
+            assert_int_equal(taken(&m, text), depth <= NEST ? ALL : begin);
+            free(text);
+        }
+    }
+    tt_automaton_free(&m);
+}
+
 static void nests_64_deep(void **state)
 {
     tt_automaton m;
-    char text[200];
-    compile("{\"type\":\"array\",\"items\":{\"$ref\":\"#\"}}", &m);
-    for (int depth = 1; depth <= 70; depth++) {
-        memset(text, '[', (size_t)depth);
-        strcpy(text + depth, "[]");
-        memset(text + depth + 2, ']', (size_t)depth);
-        text[2 * depth + 2] = '\0';
-        /* 64 with something inside, be it empty. */
-        assert_int_equal(taken(&m, text), depth <= NEST ? ALL : NEST + 1);
-    }
-    tt_automaton_free(&m);
+    nest_64("{}", "[", "]", 0);
+    nest_64("{\"type\":[\"array\",\"integer\"],\"items\":{\"$ref\":\"#\"}}", "[", "]", 0);
+    nest_64("{}", "{\"a\":", "}", 0);
+    nest_64("{\"type\":[\"object\",\"integer\"],\"additionalProperties\":{\"$ref\":\"#\"}}",
+            "{\"a\":", "}", 0);
     /* Where a value of one more level would be needed, nothing is begun that cannot end. */
     compile("{\"type\":\"object\",\"properties\":{\"a\":{\"type\":\"array\",\"items\":{\"$ref\":"
             "\"#\"},\"minItems\":1},\"b\":{\"type\":\"integer\"}},\"additionalProperties\":false}",
             &m);
-    tt_buf deep;
-    tt_buf_init(&deep, 4096);
-    for (int i = 0; i < 31; i++)
-        tt_buf_puts(&deep, "{\"a\":[");
-    tt_buf_puts(&deep, "{\"a\":[{");
-    assert_int_equal(taken(&m, deep.data), TAKEN_SHORT);
-    tt_buf_puts(&deep, "\"a");
-    assert_int_equal(taken(&m, deep.data), (int)deep.len - 2);
-    tt_buf_free(&deep);
+    char *deep = nested(31, "{\"a\":[", "{\"", "");
+    assert_int_equal(taken(&m, deep), TAKEN_SHORT);
+    free(deep);
+    deep = nested(31, "{\"a\":[", "{\"a", "");
+    assert_int_equal(taken(&m, deep), (int)strlen(deep) - 1);
+    free(deep);
+    deep = nested(31, "{\"a\":[", "{\"b\":1}", "]}");
+    assert_int_equal(taken(&m, deep), ALL);
+    free(deep);
     tt_automaton_free(&m);
+}
+
+/* In a call the arguments are the first level, and tags are none. */
+static void arguments_nest_64_deep(void **state)
+{
+    static const char tools[] =
+        "[{\"name\":\"f\",\"parameters\":{\"type\":\"object\",\"properties\":{\"a\":{"
+        "\"type\":\"array\"}},\"required\":[\"a\"]}}]";
+    static const char begin[] = "<tool_call>\n<function=f>\n<parameter=a>\n";
+    static const char end[] = "\n</parameter>\n</function>\n</tool_call>";
+    for (int several = 0; several < 2; several++) {
+        tt_automaton m = {0};
+        tt_error err = {0};
+        const tt_call_choice choice = {.required = true, .several = several};
+        assert_int_equal(
+            tt_compile_tools(tools, sizeof tools - 1, &choice, NULL, NULL, &m, &err), TT_OK);
+        for (int levels = NEST - 1; levels <= NEST + 1; levels++) {
+            char *value = nested(levels - 1, "[", "", "]"), text[400];
+            snprintf(text, sizeof text, "%s%s%s", begin, value, end);
+            assert_int_equal(taken(&m, text), levels <= NEST ? ALL : (int)strlen(begin) + NEST - 1);
+            free(value);
+        }
+        tt_automaton_free(&m);
+    }
+}
+
+/* A schema whose documents must be so deep. */
+static void asks_for_64_levels(void **state)
+{
+    static const char *const opens[] = {
+        "{\"type\":\"array\",\"minItems\":1,\"items\":",
+        "{\"type\":\"object\",\"required\":[\"a\"],\"properties\":{\"a\":"};
+    static const char *const insides[] = {"{\"type\":\"null\"}", "{}", "{\"type\":\"string\"}"};
+    for (int i = 0; i < 2; i++)
+        for (int k = 0; k < 3; k++)
+            for (int depth = NEST - 2; depth <= NEST + 2; depth++) {
+                char *text = nested(depth, opens[i], insides[k], i == 0 ? "}" : "}}");
+                tt_automaton m = {0};
+                tt_error err = {0};
+                tt_status st = tt_compile_schema(text, strlen(text), true, NULL, &m, &err);
+                if (st != (depth <= NEST ? TT_OK : TT_ERR_LIMIT))
+                    fail_msg("%d levels: %d %s", depth, st, err.message);
+                if (st != TT_OK)
+                    assert_non_null(strstr(err.message, "at most 64"));
+                tt_automaton_free(&m);
+                free(text);
+            }
 }
 
 /* ---- refusals ---- */
@@ -458,6 +534,8 @@ int main(void)
         cmocka_unit_test(arrays),
         cmocka_unit_test(combinations),
         cmocka_unit_test(nests_64_deep),
+        cmocka_unit_test(arguments_nest_64_deep),
+        cmocka_unit_test(asks_for_64_levels),
         cmocka_unit_test(refuses_by_name),
         cmocka_unit_test(relaxes_and_says_so),
         cmocka_unit_test(bounds_hostile_schemas),

@@ -478,6 +478,56 @@ static void fields_are_adjusted_and_ignored(void **state)
     free(log);
 }
 
+/* Each alone, whatever is in it: answered, and its name stands in the log and nothing of its value.
+ */
+static void every_ignored_field_is_named(void **state)
+{
+    static const char *const names[] = {
+        "context_management", "metadata",    "client_metadata", "service_tier",    "speed",
+        "inference_geo",      "diagnostics", "betas",           "user_profile_id", "workspace_id",
+        "cache_control",
+    };
+    static const char *const values[] = {"\"SECRET\"", "{\"SECRET\":[\"SECRET\"]}", "[]", "7",
+                                         "false"};
+    static const struct {
+        const char *body, *ignored;
+    } places[] = {
+        {ASK("plain") ",\"SECRET\":1", "others"},
+        {ASK("plain") ",\"thinking\":{\"type\":\"disabled\",\"display\":\"SECRET\"}",
+         "thinking.display"},
+        {ASK("plain") ",\"tools\":[{\"name\":\"look\",\"input_schema\":{},\"cache_control\":"
+                      "{\"type\":\"SECRET\"}}]",
+         "cache_control"},
+        {ASK("plain") ",\"tools\":[{\"name\":\"look\",\"input_schema\":{},\"strict\":true}]",
+         "tools.strict"},
+        {ASK("plain") ",\"tools\":[{\"type\":\"SECRET_1\",\"name\":\"SECRET\"}]", "tools"},
+        {ASK("plain") ",\"system\":[{\"type\":\"text\",\"text\":\"s\",\"cache_control\":{"
+                      "\"type\":\"SECRET\"}}]",
+         "cache_control"},
+    };
+    (void)state;
+    size_t n_places = sizeof places / sizeof places[0], n_names = sizeof names / sizeof names[0];
+    for (size_t i = 0; i < n_places + n_names * 5; i++) {
+        bool named = i >= n_places;
+        const char *name = named ? names[(i - n_places) / 5] : places[i].ignored;
+        char body[1024], want[128];
+        if (named)
+            snprintf(body, sizeof body, "{" ASK("plain") ",\"%s\":%s}", name,
+                     values[(i - n_places) % 5]);
+        else
+            snprintf(body, sizeof body, "{%s}", places[i].body);
+        char *a = answer(body);
+        expect(a, "HTTP/1.1 200 OK");
+        free(a);
+        char *log = log_text(), *last = strrchr(log, '=');
+        snprintf(want, sizeof want, " ignored=%s\n", name);
+        if (last == NULL || last - log < 9 || strcmp(last - 8, want) != 0)
+            fail_msg("%s: %s", body, log + (strlen(log) > 400 ? strlen(log) - 400 : 0));
+        expect_not(log, "SECRET");
+        free(log);
+    }
+}
+
 /* 0 reads the prompt and says nothing: the engine is asked for no token. */
 static void no_tokens_are_a_limit_too(void **state)
 {
@@ -807,6 +857,7 @@ int main(void)
         WITH(threads_are_not_kept),
         WITH(transport_refusals_have_the_envelope),
         WITH(fields_are_adjusted_and_ignored),
+        WITH(every_ignored_field_is_named),
         WITH(no_tokens_are_a_limit_too),
         WITH(a_prompt_that_does_not_fit),
         WITH(counts_are_those_of_requests),

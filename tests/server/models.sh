@@ -58,7 +58,7 @@ expect_same "$(say "$out" 'list(m)')" '["tales_4-Bit"]'
 # A table where somebody reads it.
 run script -qec "'$server' --models-dir '$dir' --catalog" /dev/null
 expect_match '^model +bits +disk +context +output +memory +loads +reasoning'
-expect_match '^tales_16-Bit +16 +[0-9.]+ MiB +8192 +8191 +[0-9.]+ MiB +yes +none medium'
+expect_match '^tales_16-Bit +16 +[0-9.]+ MiB +8192 +8191 +[0-9.]+ [MG]iB +yes +none medium'
 
 # ---- serving: lazy, each for itself ----
 

@@ -351,6 +351,34 @@ static void what_is_not_stored(void **state)
     close(fd);
 }
 
+/* An item that was answered, sent back as it came, is listed as it was answered. */
+static void items_come_back_as_they_went(void **state)
+{
+    static const char *const wishes[] = {"", ",\"reasoning\":{\"summary\":\"auto\"}",
+                                         ",\"include\":[\"reasoning.encrypted_content\"]"};
+    (void)state;
+    for (size_t i = 0; i < sizeof wishes / sizeof wishes[0]; i++) {
+        json_t *first = respond("{" MODEL ",\"input\":[" QUESTION "]," TOOLS "%s}", wishes[i]);
+        char *items = items_of(first, false), *results = results_of(first, "");
+        json_t *second =
+            respond("{" MODEL ",\"input\":[" QUESTION ",%s%s]," TOOLS "}", items, results);
+        json_t *list = ok(get_text(word(second, "id"), "/input_items?order=asc")), *item;
+        size_t k;
+        json_array_foreach(json_object_get(first, "output"), k, item)
+        {
+            const json_t *listed = json_array_get(json_object_get(list, "data"), k + 1);
+            if (!json_equal(listed, item))
+                fail_msg("%s instead of %s", json_dumps(listed, 0), json_dumps(item, 0));
+        }
+        assert_int_equal(k, 4);
+        json_decref(list);
+        json_decref(second);
+        json_decref(first);
+        free(items);
+        free(results);
+    }
+}
+
 static json_t *page(const char *id, const char *query)
 {
     char more[256];
@@ -589,6 +617,7 @@ int main(void)
         WITH(a_coding_client),
         WITH(a_stored_response_is_the_one_answered),
         WITH(what_is_not_stored),
+        WITH(items_come_back_as_they_went),
         WITH(lists_have_pages),
         WITH(what_is_deleted_is_gone_and_its_items_are_not),
         WITH(nothing_is_cancelled_by_name),

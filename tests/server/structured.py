@@ -1,14 +1,14 @@
 """Asks a server on PORT for documents and calls, in all three protocols, and holds what comes against
 what was asked for.
 
-    python3 structured.py PORT
+    python3 structured.py PORT SEEDS
 """
 import http.client
 import json
 import sys
 
 port, model = int(sys.argv[1]), "tales_4-Bit"
-seeds = range(1, 9)
+seeds = range(1, 1 + int(sys.argv[2]))
 wrong = []
 
 

@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 
+#include <pthread.h>
 #include <semaphore.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,11 +23,11 @@ static const char script[] = "[{\"steps\":[{\"thought\":\"hm\"},{\"text\":\"so \
 
 static struct {
     tt_work *work;
-    atomic_bool running;
+    atomic_bool running, finished;
     sem_t changed;
-    /* the computing thread's, until the last is posted */
+    pthread_mutex_t lock; /* a wake of the preparing thread may come late */
     tt_buf early, all;
-} t;
+} t = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 /* Takes everything at the first moment at which it can be taken. */
 static void on_wake(void *ctx)
@@ -37,14 +38,19 @@ static void on_wake(void *ctx)
         sem_post(&t.changed);
         return;
     }
-    while (tt_work_news(t.work, &news) != NULL) {
+    pthread_mutex_lock(&t.lock);
+    /* what comes after the end is the next job's */
+    while (!atomic_load(&t.finished) && tt_work_news(t.work, &news) != NULL) {
         tt_buf_append(&t.all, news.out.data, news.out.len);
-        if (news.finished)
-            sem_post(&t.changed);
-        else
+        if (!news.finished)
             tt_buf_append(&t.early, news.out.data, news.out.len);
         tt_buf_free(&news.out);
+        if (news.finished) {
+            atomic_store(&t.finished, true);
+            sem_post(&t.changed);
+        }
     }
+    pthread_mutex_unlock(&t.lock);
 }
 
 static const struct {
@@ -89,14 +95,18 @@ static void the_last_event_and_the_end_come_together(void **state)
         tt_buf_init(&t.all, 1 << 20);
         atomic_store(&t.running, false);
         tt_work_prepare(t.work, job);
-        sem_wait(&t.changed);
-        assert_ptr_equal(tt_work_news(t.work, &news), job);
+        tt_job *prepared; /* a wake may be late, of the job before */
+        while ((prepared = tt_work_news(t.work, &news)) == NULL)
+            sem_wait(&t.changed);
+        assert_ptr_equal(prepared, job);
         if (job->refusal.status != 0)
             fail_msg("%s", job->refusal.message);
         tt_buf_free(&news.out);
+        atomic_store(&t.finished, false);
         atomic_store(&t.running, true);
         tt_work_run(t.work, job);
-        sem_wait(&t.changed);
+        while (!atomic_load(&t.finished))
+            sem_wait(&t.changed);
         assert_true(holds(&t.early, rows[i].first));
         assert_true(holds(&t.all, rows[i].last));
         if (holds(&t.early, rows[i].last))

@@ -290,6 +290,15 @@ static void takes_thoughts_out(void **state)
     expect_parse("A <think> in text", NULL, PLAIN("A <think> in text"));
     expect_parse(" kept as it is \n", NULL, PLAIN(" kept as it is \\n"));
     expect_parse("", NULL, PLAIN(""));
+    /* In an argument the tag is text, unless a thought came first. */
+    expect_parse(CALL(PARAM("s", "a</think>b")), NULL, ONE("\"s\":\"a</think>b\""));
+    expect_parse(CALL(PARAM("s", "<think>")), NULL, ONE("\"s\":\"<think>\""));
+    expect_parse("why</think>" CALL(PARAM("s", "a</think>b")), NULL,
+                 "{\"reasoning\":\"why\",\"content\":\"\",\"tool_calls\":[{\"name\":\"f\","
+                 "\"arguments\":{\"s\":\"a</think>b\"}}]}");
+    expect_parse("<tool_call> is what I need</think>Now.", NULL,
+                 "{\"reasoning\":\"<tool_call> is what I need\",\"content\":\"Now.\","
+                 "\"tool_calls\":[]}");
     expect_parse("why</think>Now. " CALL(""), NULL,
                  "{\"reasoning\":\"why\",\"content\":\"Now.\",\"tool_calls\":[{\"name\":\"f\","
                  "\"arguments\":{}}]}");

@@ -1,4 +1,5 @@
-/* Schemas written for one keyword or one meeting of keywords each; then some as Pydantic makes them. */
+/* Schemas written for one keyword or one meeting of keywords each; then some as Pydantic makes them.
+ * `also`: documents, where the generator does not find any by chance. */
 
 const cases = [];
 const add = (name, schema, more = {}) => cases.push({ name, schema, ...more });
@@ -53,20 +54,21 @@ add('int64', { type: 'integer', format: 'int64' });
 const lengths = [[0, 0], [1, 1], [0, 5], [3, 3], [2, 8], [0, 200], [20, 40]];
 for (const [minLength, maxLength] of lengths) add(`string of ${minLength} to ${maxLength}`, { type: 'string', minLength, maxLength });
 add('string of at least 12', { type: 'string', minLength: 12 });
-const patterns = ['^[a-z]+$', '^\\d{3}-\\d{4}$', 'a|e', '^a', 'z$', '^(foo|bar)+$', '^[^"\\\\]{2,4}$', '^$', '^\\s*\\S+\\s*$',
+const patterns = ['^[a-z]+$', '^\\d{3}-\\d{4}$', 'a|e', '^a', '^(foo|bar)+$', '^[^"\\\\]{2,4}$', '^$', '^\\s*\\S+\\s*$',
   '^[\\w.-]+@[\\w-]+\\.[a-z]{2,}$', '^.{3}$', '^(?:[A-Z][a-z]*\\s?){1,3}$', '^\\u00e9+$', '^[\\u{1F600}-\\u{1F64F}]{1,2}$', 'x|^y|z$',
   '^(?!foo)[a-z]{3}$', '^(?=.*\\d)[a-z\\d]{4,6}$', '^[\\x00-\\x1f"\\\\]{1,3}$', '^\\/[a-z/]*$', '^#[0-9a-fA-F]{6}$',
   '^(25[0-5]|2[0-4]\\d|1?\\d?\\d)(\\.(25[0-5]|2[0-4]\\d|1?\\d?\\d)){3}$', '^v?\\d+\\.\\d+\\.\\d+(?:-[0-9A-Za-z.-]+)?$', '^[^\\n]*$',
   '^[\\s\\S]{0,3}$', '^a{2,}b?c*$'];
 for (const pattern of patterns) add(`pattern ${pattern}`, { type: 'string', pattern });
+add('pattern z$', { type: 'string', pattern: 'z$', maxLength: 40 }); /* chance alone hardly finds its end */
 add('pattern and most', { type: 'string', pattern: '^[a-z]+(-[a-z]+)*$', maxLength: 12 });
 add('pattern and least', { type: 'string', pattern: '^(ab|c)*$', minLength: 5, maxLength: 9 });
 add('pattern that ends late', { type: 'string', pattern: '^x.*end$', maxLength: 6 });
-add('pattern and pattern', { type: 'string', allOf: [{ pattern: '^a' }, { pattern: 'z$' }, { pattern: '^[a-z]{3,9}$' }] });
+add('pattern and pattern', { type: 'string', allOf: [{ pattern: '^a' }, { pattern: 'z$' }, { pattern: '^[a-z]{3,9}$' }] }, { also: ['"abz"', '"abcdefghz"'] });
 const formats = ['date', 'time', 'date-time', 'duration', 'email', 'hostname', 'ipv4', 'ipv6', 'uuid', 'uri'];
 for (const format of formats) add(`format ${format}`, { type: 'string', format });
 add('format and most', { type: 'string', format: 'email', maxLength: 14 });
-add('format and pattern', { type: 'string', format: 'hostname', pattern: '\\.org$', maxLength: 30 });
+add('format and pattern', { type: 'string', format: 'hostname', pattern: '\\.org$', maxLength: 30 }, { also: ['"a.org"', '"x-y.example.org"'] });
 
 /* ---- arrays ---- */
 

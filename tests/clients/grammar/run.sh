@@ -1,10 +1,11 @@
 #!/bin/sh
-# Random walks through schemas and tools, hand-written and as programs make them: every document that
-# the masks let out is held against its schema by ajv.
+# Grammars held against ajv, over schemas and tools, hand-written and as programs make them: random walks,
+# documents of a generator, near misses.
 #
 #   tests/clients/grammar/run.sh
 #
-# Needs node 18 or later with npm, and build/bin. Environment: DOCUMENTS of each case (20), SEED (1).
+# Needs node 18 or later with npm, and build/bin. Environment: DOCUMENTS of each case (10), SEED (1),
+# TOKENIZER (models/tales).
 # The last line reads "N passed, N failed, N skipped"; the exit status is 0 only when nothing failed.
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
@@ -23,4 +24,4 @@ command -v node >/dev/null || broken "node is missing"
 command -v npm >/dev/null || broken "npm is missing"
 make -s BUILD="$build" "$build/bin/TinyTitanBench" || broken "building TinyTitanBench"
 (cd "$here" && npm ci --silent) || broken "npm ci"
-node "$here/main.mjs" "$build/bin/TinyTitanBench" models/tales "$work" "${DOCUMENTS:-20}" "${SEED:-1}"
+node "$here/main.mjs" "$build/bin/TinyTitanBench" "${TOKENIZER:-models/tales}" "$work" "${DOCUMENTS:-10}" "${SEED:-1}"
