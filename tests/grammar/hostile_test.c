@@ -202,6 +202,15 @@ static void multiplying(void **state)
     ends(&t, TT_ERR_UNSUPPORTED, "cannot be told apart");
     doubling(&t, 60, "allOf");
     ends(&t, TT_OK, "");
+    /* Told apart by one property, however many they are. */
+    tt_buf_puts(&t, "{\"oneOf\":[{\"const\":0}");
+    for (int i = 1; i < 256; i++)
+        tt_buf_printf(&t,
+                      ",{\"type\":\"object\",\"properties\":{\"kind\":{\"const\":\"k%d\"},\"v\":{"
+                      "\"type\":\"string\"}},\"required\":[\"kind\"]}",
+                      i);
+    tt_buf_puts(&t, "]}");
+    ends(&t, TT_OK, "");
     tt_buf_puts(&t, "{\"allOf\":[{}");
     for (int i = 2; i < 16; i++)
         tt_buf_printf(&t, ",{\"pattern\":\"^(.{%d})*$\"}", i);
