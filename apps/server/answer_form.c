@@ -39,7 +39,7 @@ bool tt_form_take_schema(tt_fields *f, const char *name, const char *at, const j
 bool tt_form_take_format(tt_fields *f, const char *name, const json_t *v, const char *inner)
 {
     char at[64];
-    const char *type = json_string_value(json_object_get(v, "type"));
+    const char *type = tt_fields_word(json_object_get(v, "type"));
     if (type == NULL)
         return tt_refuse_value(f->why, name, "%s must be an object with a type", name);
     if (strcmp(type, "text") == 0)
@@ -76,7 +76,7 @@ bool tt_form_allow(tt_fields *f, const char *space, const char *name)
 /* One of {"type":"function","name":N} and so on. A type that nobody has here is left out. */
 static bool allow_tool(tt_fields *f, const char *name, const json_t *v, bool nested)
 {
-    const char *type = json_string_value(json_object_get(v, "type"));
+    const char *type = tt_fields_word(json_object_get(v, "type"));
     if (type == NULL)
         return tt_refuse_value(f->why, name, "a tool of %s must be an object with a type", name);
     if (strcmp(type, "function") != 0 && strcmp(type, "custom") != 0) {
@@ -84,8 +84,8 @@ static bool allow_tool(tt_fields *f, const char *name, const json_t *v, bool nes
         return true;
     }
     const json_t *holder = nested ? json_object_get(v, type) : v;
-    const char *called = json_string_value(json_object_get(holder, "name"));
-    const char *space = json_string_value(tt_fields_get(holder, "namespace"));
+    const char *called = tt_fields_word(json_object_get(holder, "name"));
+    const char *space = tt_fields_word(tt_fields_get(holder, "namespace"));
     return called != NULL ? tt_form_allow(f, space, called)
                           : tt_refuse_value(f->why, name, "a tool of %s needs a name", name);
 }
@@ -93,7 +93,7 @@ static bool allow_tool(tt_fields *f, const char *name, const json_t *v, bool nes
 static bool take_allowed(tt_fields *f, const char *name, const json_t *v, bool nested)
 {
     const json_t *holder = nested ? json_object_get(v, "allowed_tools") : v;
-    const char *mode = json_string_value(json_object_get(holder, "mode"));
+    const char *mode = tt_fields_word(json_object_get(holder, "mode"));
     const json_t *list = json_object_get(holder, "tools"), *tool;
     bool demanded = mode != NULL && strcmp(mode, "required") == 0, ok = true;
     size_t i;
@@ -112,7 +112,7 @@ static bool take_allowed(tt_fields *f, const char *name, const json_t *v, bool n
 
 static bool take_object(tt_fields *f, const char *name, const json_t *v, bool nested)
 {
-    const char *type = json_string_value(json_object_get(v, "type"));
+    const char *type = tt_fields_word(json_object_get(v, "type"));
     if (type == NULL)
         return tt_refuse_value(f->why, name, "%s must have a type", name);
     if (strcmp(type, "allowed_tools") == 0)
@@ -126,7 +126,7 @@ static bool take_object(tt_fields *f, const char *name, const json_t *v, bool ne
 
 bool tt_form_take_choice(tt_fields *f, const char *name, const json_t *v, bool nested)
 {
-    const char *word = json_string_value(v);
+    const char *word = tt_fields_word(v);
     if (json_is_object(v))
         return take_object(f, name, v, nested);
     if (word != NULL && strcmp(word, "auto") == 0)

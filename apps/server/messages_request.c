@@ -34,7 +34,7 @@ static bool stop_sequences(tt_fields *f, const char *name, const json_t *v)
 
 static bool tool_choice(tt_fields *f, const char *name, const json_t *v)
 {
-    const char *type = json_string_value(json_object_get(v, "type"));
+    const char *type = tt_fields_word(json_object_get(v, "type"));
     const json_t *one = tt_fields_get(v, "disable_parallel_tool_use");
     if (type == NULL)
         return tt_refuse_value(f->why, name, "%s must be an object with a type", name);
@@ -53,7 +53,7 @@ static bool tool_choice(tt_fields *f, const char *name, const json_t *v)
     if (strcmp(type, "tool") != 0)
         return tt_refuse_value(f->why, name, "the type of %s must be auto, any, tool or none",
                                name);
-    const char *called = json_string_value(json_object_get(v, "name"));
+    const char *called = tt_fields_word(json_object_get(v, "name"));
     return called != NULL ? tt_form_allow(f, NULL, called)
                           : tt_refuse_value(f->why, "tool_choice.name", "a tool needs a name");
 }

@@ -76,6 +76,12 @@ const json_t *tt_fields_get(const json_t *object, const char *name)
     return json_is_null(v) ? NULL : v;
 }
 
+const char *tt_fields_word(const json_t *v)
+{
+    const char *text = json_string_value(v);
+    return text != NULL && strlen(text) == json_string_length(v) ? text : NULL;
+}
+
 /* ---- the table ---- */
 
 static bool take(tt_fields *f, const tt_field *row)
@@ -136,7 +142,8 @@ bool tt_fields_model(tt_fields *f)
         return tt_refuse_missing(f->why, "model");
     if (!json_is_string(v))
         return tt_refuse_value(f->why, "model", "model must be a text");
-    if (!names(json_string_value(v), f->info->model))
+    const char *name = tt_fields_word(v);
+    if (name == NULL || !names(name, f->info->model))
         return tt_refuse(f->why, 404, "model_not_found", "model",
                          "there is no such model here; GET /v1/models lists those there are, such "
                          "as %s",

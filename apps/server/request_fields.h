@@ -59,6 +59,9 @@ extern const tt_field tt_shared_fields[];
 bool tt_fields_walk(tt_fields *f, const tt_field *shared, const tt_field *table);
 /* The value, or NULL when it is missing or null. */
 const json_t *tt_fields_get(const json_t *object, const char *name);
+/* The text of a name or a word; NULL when it is none or holds U+0000, which none of ours does and
+ * which would hide what stands behind it. */
+const char *tt_fields_word(const json_t *v);
 void tt_fields_adjusted(tt_fields *f, const char *name);
 void tt_fields_ignored(tt_fields *f, const char *name);
 void tt_fields_relaxed(tt_fields *f, const char *word);

@@ -165,7 +165,7 @@ typedef struct chosen {
 /* False with a refusal. A name that is not ours is refused by what reads the fields. */
 static bool choose(tt_work *w, tt_job *job, const json_t *body, chosen *c)
 {
-    const char *name = json_string_value(json_object_get(body, "model"));
+    const char *name = tt_fields_word(json_object_get(body, "model"));
     bool fast = false;
     size_t i = name != NULL ? tt_model_set_find(w->models, name, &fast) : TT_MODEL_NONE;
     job->model = i;
@@ -283,11 +283,11 @@ static void read_request(tt_work *w, tt_job *job, const json_t *body, uint64_t h
 static void read_unload(tt_work *w, tt_job *job, const json_t *body)
 {
     const json_t *model = tt_fields_get(body, "model");
-    const char *name = json_string_value(model);
+    const char *name = tt_fields_word(model);
     if (model == NULL)
         return;
     job->model = name != NULL ? tt_model_set_find(w->models, name, NULL) : TT_MODEL_NONE;
-    if (name == NULL)
+    if (!json_is_string(model))
         tt_refuse_value(&job->refusal, "model", "model must be a text");
     else if (job->model == TT_MODEL_NONE)
         tt_refuse(&job->refusal, 404, "model_not_found", "model",

@@ -106,7 +106,7 @@ static tt_status raw_pattern(tool *t, const tt_leaf *leaf, const tt_dfa *d, bool
     tt_dfa use = {0};
     bool counted = leaf->max_length != TT_NO_LIMIT;
     TT_TRY(narrow_raw(t, leaf, d, mixed, &use, err));
-    uint32_t *states = tt_dfa_states(b, &use, TT_SPELL_RAW, counted);
+    uint32_t *states = tt_dfa_states(b, &use, TT_SPELL_RAW, leaf->max_length);
     if (states != NULL) {
         uint32_t end = tt_builder_final(b), close = tt_builder_state(b);
         tt_builder_text_to(b, close, CLOSE_VALUE, strlen(CLOSE_VALUE), end);

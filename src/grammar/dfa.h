@@ -103,8 +103,9 @@ typedef enum tt_spelling {
 
 /* States of the automaton for the states of d, allocated, [n + 1]; NULL after a failure of the
  * builder. The last one is where a text begins: like the first, but nothing has come. The caller
- * says what follows accepting ones, and adds the calls. U+0000 is left out. `counted`: characters
- * are counted, and no more come than the maximum of the rule's parameter lets end. */
-uint32_t *tt_dfa_states(tt_builder *b, const tt_dfa *d, tt_spelling spelling, bool counted);
+ * says what follows accepting ones, and adds the calls. U+0000 is left out. Unless `most` is
+ * TT_NO_LIMIT, characters are counted, and no more come than the maximum of the rule's parameter,
+ * which is `most`, lets end; where no text is so short, the last state leads nowhere. */
+uint32_t *tt_dfa_states(tt_builder *b, const tt_dfa *d, tt_spelling spelling, uint32_t most);
 
 #endif

@@ -267,7 +267,7 @@ static bool find_left(spell *s)
     return true;
 }
 
-static void make_states(spell *s)
+static void make_states(spell *s, uint32_t most)
 {
     tt_builder *b = s->b;
     const tt_dfa *d = s->d;
@@ -283,14 +283,16 @@ static void make_states(spell *s)
     s->states[d->n] = s->states[0];
     if (s->left != NULL) {
         s->states[d->n] = tt_builder_state(b);
-        tt_builder_copy(b, s->states[0], s->states[d->n]);
+        /* Where even the shortest text is too long, nothing begins. */
+        if (s->left[0] <= most)
+            tt_builder_copy(b, s->states[0], s->states[d->n]);
     }
 }
 
-uint32_t *tt_dfa_states(tt_builder *b, const tt_dfa *d, tt_spelling spelling, bool counted)
+uint32_t *tt_dfa_states(tt_builder *b, const tt_dfa *d, tt_spelling spelling, uint32_t most)
 {
     spell s = {.b = b, .d = d, .spelling = spelling};
-    bool ok = true;
+    bool ok = true, counted = most != TT_NO_LIMIT;
     s.states = malloc((d->n + 1) * sizeof *s.states);
     for (int i = 0; i < 4; i++) {
         s.rest[i] = calloc(d->n + 1, sizeof *s.rest[i]);
@@ -300,7 +302,7 @@ uint32_t *tt_dfa_states(tt_builder *b, const tt_dfa *d, tt_spelling spelling, bo
     if (!ok || s.states == NULL || (counted && !find_left(&s)))
         tt_builder_fail(b, TT_ERR_NOMEM, "memory");
     else
-        make_states(&s);
+        make_states(&s, most);
     for (int i = 0; i < 4; i++) {
         free(s.rest[i]);
         free(s.bounded[i]);

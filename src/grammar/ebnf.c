@@ -164,7 +164,7 @@ static tt_status build(tt_ebnf *g, tt_error *err)
     for (uint32_t i = 0; i < g->n_rules; i++) {
         if (!g->rules[i].used)
             continue;
-        g->rules[i].states = tt_dfa_states(g->b, &g->rules[i].dfa, TT_SPELL_RAW, false);
+        g->rules[i].states = tt_dfa_states(g->b, &g->rules[i].dfa, TT_SPELL_RAW, TT_NO_LIMIT);
         TT_TRY(tt_builder_status(g->b, err));
     }
     for (uint32_t i = 0; i < g->n_rules; i++)

@@ -252,7 +252,7 @@ static tt_status quoted(tt_schema *s, const tt_leaf *leaf, const tt_dfa *d, uint
     if (least)
         TT_TRY(tt_dfa_least(s->b, d, leaf->min_length, &sized, err));
     const tt_dfa *use = least ? &sized : d;
-    uint32_t *states = tt_dfa_states(s->b, use, TT_SPELL_JSON, counted);
+    uint32_t *states = tt_dfa_states(s->b, use, TT_SPELL_JSON, leaf->max_length);
     *entry = tt_builder_state(s->b);
     uint32_t end = tt_builder_final(s->b);
     if (states != NULL) {

@@ -122,6 +122,10 @@ static void strings(void **state)
          {{"\"ab\"", ALL}, {"\"cdef\"", 1}}},
         {"{\"type\":\"string\",\"pattern\":\"^(\303\251ab|\303\251)$\",\"maxLength\":2}",
          {{"\"\303\251\"", ALL}, {"\"\303\251ab\"", 3}}},
+        /* An alternative of which no text is short enough is none. */
+        {"{\"anyOf\":[{\"type\":\"string\",\"format\":\"date\",\"maxLength\":9},"
+         "{\"type\":\"string\",\"format\":\"ipv4\",\"maxLength\":7},{\"type\":\"null\"}]}",
+         {{"null", ALL}, {"\"1.2.3.4\"", ALL}, {"\"2026-01-02\"", 2}}},
         {"{\"type\":\"string\",\"pattern\":\"^a\",\"enum\":[\"ab\",\"b\"]}",
          {{"\"ab\"", ALL}, {"\"b\"", 1}}},
     };
@@ -403,6 +407,8 @@ static const refusal refusals[] = {
     {"{\"a\"", TT_ERR_FORMAT, "broken JSON"},
     {"{\"type\":\"integer\",\"minimum\":4,\"maximum\":3}", TT_ERR_INVALID, "no document"},
     {"{\"allOf\":[{\"type\":\"string\"},{\"type\":\"null\"}]}", TT_ERR_INVALID, "no document"},
+    {"{\"type\":\"string\",\"format\":\"uuid\",\"maxLength\":35}", TT_ERR_INVALID, "no document"},
+    {"{\"type\":\"string\",\"pattern\":\"^a{3}\",\"maxLength\":2}", TT_ERR_INVALID, "no document"},
     {"{\"type\":\"object\",\"properties\":{\"a\":{\"$ref\":\"#\"}},\"required\":[\"a\"]}",
      TT_ERR_INVALID, "no document"},
 };

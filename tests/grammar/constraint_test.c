@@ -291,6 +291,11 @@ static void calls_are_forced(void **state)
     tt_grammar_close(&g);
     const tt_tool_choice none = {.names = (const char *const[]){"other"}, .n_names = 1};
     assert_int_equal(tt_grammar_from_tools(tools, &none, &g, &err), TT_ERR_NOT_FOUND);
+    /* Text that cannot be short enough is told before a call is begun. */
+    static const char too_long[] =
+        "[{\"name\":\"look\",\"parameters\":{\"type\":\"object\",\"properties\":{\"at\":{\"type\":"
+        "\"string\",\"format\":\"uuid\",\"maxLength\":35}},\"required\":[\"at\"]}}]";
+    assert_int_equal(tt_grammar_from_tools(too_long, &choice, &g, &err), TT_ERR_INVALID);
 }
 
 /* Whether the whole text is an answer. */

@@ -95,6 +95,8 @@ static void what_is_listed(void **state)
     answered("POST", CHAT, ASK("second", "x") "}", "404 Not Found");
     answered("POST", CHAT, ASK(B "-slow", "x") "}", "\"code\":\"model_not_found\"");
     answered("POST", CHAT, ASK(B "-fast-fast", "x") "}", "\"code\":\"model_not_found\"");
+    answered("POST", CHAT, ASK(B "\\u0000", "x") "}", "\"code\":\"model_not_found\"");
+    answered("POST", UNLOAD, "{\"model\":\"" B "\\u0000x\"}", "\"code\":\"model_not_found\"");
     answered("GET", UNLOAD, NULL, "405 Method Not Allowed");
     /* Nobody asked for an answer. */
     expect_journal("");
