@@ -88,7 +88,8 @@ async function stop_sequences(server) {
 }
 
 async function streams(server) {
-  const api = client(server), settings = { ...short, max_tokens: 40 };
+  const api = client(server), content = 'Tell me a long story of the sea, ' + 'and of the sea again, '.repeat(20) + 'please.';
+  const settings = { ...short, messages: [{ role: 'user', content }], max_tokens: 40 };
   const whole = await api.messages.create(settings);
   const events = await collect(await api.messages.create({ ...settings, stream: true }));
   assert.equal(said(events, 'text_delta', 'text'), text(whole));
