@@ -46,7 +46,7 @@ static void add(tt_connect_plan *p, tt_connect_edit e)
 static tt_status in_home(const tt_connect_wish *w, const char *name, char path[TT_MAX_PATH],
                          tt_error *err)
 {
-    if (w->home == NULL)
+    if (w->home == NULL || w->home[0] == '\0')
         return tt_fail(err, TT_ERR_INVALID, "HOME is not set");
     return tt_path_join(path, w->home, name, err);
 }

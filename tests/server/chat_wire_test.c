@@ -281,6 +281,8 @@ static void bodies_are_refused(void **state)
         {"{", "\"code\":\"invalid_json\""},
         {"[]", "\"code\":\"invalid_json\""},
         {"{\"model\":1,\"model\":2}", "\"code\":\"invalid_json\""},
+        {"{\"a\":18446744073709551615}", "\"code\":\"invalid_json\""},
+        {"{\"a\":1e400}", "\"code\":\"invalid_json\""},
         {deep, "nests deeper than 128"},
         {"{}", "\"param\":\"model\",\"code\":\"missing_required_parameter\""},
         {"{\"model\":\"gpt\"}", "\"param\":\"model\",\"code\":\"model_not_found\""},

@@ -213,3 +213,11 @@ for client in codex claude opencode zed; do
 done
 expect_same "$(cd "$HOME" && find . -type f | sort | tr '\n' ' ')" \
     "./c/tinytitan.config.toml ./d/settings.json ./e/opencode/opencode.json ./e/zed/settings.json "
+
+# A HOME that is empty is none, and not the root of the disk.
+unset CODEX_HOME CLAUDE_CONFIG_DIR XDG_CONFIG_HOME
+for client in codex claude qwen opencode zed continue; do
+    HOME='' run tools/connect $client --model m --context 4096
+    expect_rc 1
+    expect_err HOME
+done
