@@ -235,7 +235,8 @@ tt_status tt_constraint_accept(tt_constraint *c, uint32_t id, tt_error *err)
         ok = take_special(c, id);
         if (!ok && is_stop(c->x, id) && tt_gmatcher_complete(&c->at))
             ok = c->ended = true;
-        if (!ok && bytes != NULL && !special && len > 0 && memchr(bytes, 0xff, len) == NULL)
+        if (!ok && bytes != NULL && !special && len > 0 && len < TT_LEXICON_LONGEST &&
+            memchr(bytes, 0xff, len) == NULL)
             ok = tt_gmatcher_push(&c->at, bytes, len) == len;
     }
     if (!ok)

@@ -4,7 +4,6 @@
 #include <string.h>
 
 #define MOST_TOPS   32768u
-#define WORTH_CACHE 400u /* looks that a mask took which is kept */
 
 tt_status tt_walker_init(tt_walker *w, const tt_lexicon *x, tt_error *err)
 {
@@ -343,6 +342,7 @@ void tt_walker_mask(tt_walker *w, tt_lexicon *x, uint64_t grammar, const tt_gmat
     if (!plain_done(w, x, t->m, mask))
         walk(w, t->m, &x->plain, mask);
     walk(w, t->m, &x->rest, mask);
-    if (keyed && w->steps - before > WORTH_CACHE)
+    /* Not what is found as fast as it is copied. */
+    if (keyed && w->steps - before > x->words / 8)
         tt_lexicon_remember(x, grammar, key, n_key, mask);
 }

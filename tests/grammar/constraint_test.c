@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "base/buf.h"
+#include "support/tempdir.h"
 #include "tinytitan/tinytitan.h"
 
 #define STEPS 80u
@@ -60,6 +61,8 @@ static const char *const schemas[] = {
     "{\"type\":\"string\",\"pattern\":\"^[\\u0080-\\uffff]{1,8}$\",\"minLength\":2}",
     "{\"type\":\"string\",\"pattern\":\"the$\",\"maxLength\":20}",
     "{\"type\":\"string\",\"minLength\":1,\"maxLength\":3}",
+    "{\"type\":\"string\",\"minLength\":6}",
+    "{\"type\":\"string\",\"minLength\":30,\"maxLength\":42}",
     "{\"type\":\"array\",\"items\":{\"type\":\"string\",\"pattern\":\"^[^a-z]+$\"},\"maxItems\":3}",
 };
 #define N_SCHEMAS (sizeof schemas / sizeof schemas[0])
@@ -85,6 +88,18 @@ static tt_constraint *begin(const tt_grammar *g, tt_constraint_start start)
 static bool has(const uint64_t *mask, uint32_t id)
 {
     return mask[id / 64] >> id % 64 & 1;
+}
+
+static uint32_t byte_id(char c)
+{
+    for (uint32_t id = 0; id < vocab; id++) {
+        size_t len = 0;
+        bool special = false;
+        const char *bytes = tt_tokenizer_piece(tok, id, &len, &special);
+        if (bytes != NULL && len == 1 && *bytes == c && !special)
+            return id;
+    }
+    return vocab;
 }
 
 static uint32_t chance(uint64_t *state, uint32_t below)
@@ -173,27 +188,232 @@ static void masks_are_what_trying_says(void **state)
     assert_true(ended >= 6);
 }
 
-/* Rules that may end here or go on, with something behind them that begins as they go on. */
-static void masks_of_rules_that_may_end(void **state)
+/* ---- a vocabulary made for it ---- */
+
+/* Bytes as tokenizer.json writes them: what prints as itself, the others from U+0100 on. */
+static void put_token(tt_buf *out, const char *bytes, size_t n)
 {
-    static const char *const grammars[] = {
-        "root ::= word (\" \" word){1,3}\nword ::= [a-z]{1,5}",
-        "root ::= (a b)+ \"!\"\na ::= [a-m]+\nb ::= [k-z ]*",
-        "root ::= item{1,3}\nitem ::= \"(\" item? \")\" | text\ntext ::= [^()]{1,4}",
-        "root ::= line+\nline ::= [^\\n]* \"\\n\"",
-    };
-    for (size_t i = 0; i < sizeof grammars / sizeof *grammars; i++)
-        for (uint64_t seed = 1; seed <= 3; seed++) {
+    for (size_t i = 0; i < n; i++) {
+        uint32_t c = (uint8_t)bytes[i], other = 0;
+        for (uint32_t b = 0; b <= c; b++)
+            other += b <= 32 || (b >= 127 && b <= 160) || b == 173;
+        if (c <= 32 || (c >= 127 && c <= 160) || c == 173)
+            c = 255 + other;
+        if (c < 0x80) {
+            tt_buf_putc(out, (char)c);
+        } else {
+            tt_buf_putc(out, (char)(0xc0 | c >> 6));
+            tt_buf_putc(out, (char)(0x80 | (c & 0x3f)));
+        }
+    }
+}
+
+/* Characters of every width, whole ones, parts of some and several in a row; white space of all
+ * kinds; runs longer than any set by length; what ends and begins strings. */
+static const char *const tokens[] = {
+    "ab",
+    "abc",
+    "the",
+    " the",
+    "  ",
+    "    ",
+    "a b",
+    "A",
+    "Ab1",
+    "12",
+    "123",
+    "-1",
+    "1.5",
+    "_a-",
+    "!!",
+    "...",
+    "\303\251",
+    "\303\251\303\251",
+    "a\303\251",
+    "\303\251a\303\251\303\251",
+    "\346\274\242",
+    "\346\274\242\345\255\227",
+    "\346\274\242\345\255\227\346\274\242",
+    "\346\274",
+    "\274\242",
+    "\242a",
+    "\242\346\274\242",
+    "\360\237\230\200",
+    "\360\237\230\200\360\237\230\200",
+    "\360\237",
+    "\360\237\230",
+    "\230\200",
+    "\200",
+    "\200\200\200",
+    "\302\240",
+    "a\302\240b",
+    "\343\200\200",
+    "\343\200\201",
+    "\342\200\250",
+    "\342\200\246",
+    "\355\237\277",
+    "\355\240\200",
+    "\364\217\277\277",
+    "\364\220",
+    "\n",
+    "\n\n",
+    "\t",
+    "a\n",
+    "\\n",
+    "\\u00",
+    "e9",
+    "\\u00e9",
+    "\\\"",
+    "\\\\",
+    "\"",
+    "a\"",
+    "\"a",
+    "\",\"",
+    "\":",
+    "\":\"",
+    "\"}",
+    "}}",
+    "[\"",
+    "\"]",
+    "{\"",
+    "],[",
+    "null",
+    "true",
+    "<",
+    "</",
+    "</parameter",
+    "</parameter>",
+    ">\n",
+    "ing",
+    "org",
+    ".org",
+    "zzz",
+    "(",
+    ")",
+    "((",
+};
+
+static tt_tokenizer *made_tokenizer(const char *dir)
+{
+    json_error_t fault;
+    json_t *file = json_load_file("models/tales/tokenizer.json", 0, &fault), *all = json_object();
+    json_t *model = json_object_get(file, "model");
+    static const uint32_t runs[] = {17, 18, 20, 33, 40, 64, 200, 255, 256};
+    size_t n_tokens = sizeof tokens / sizeof *tokens, n_runs = sizeof runs / sizeof *runs;
+    assert_non_null(file);
+    for (uint32_t id = 0; id < 256 + n_tokens + 2 * n_runs; id++) {
+        tt_buf raw, text;
+        tt_buf_init(&raw, 1024);
+        tt_buf_init(&text, 4096);
+        uint32_t k = id - 256;
+        if (id < 256)
+            tt_buf_putc(&raw, (char)id);
+        else if (k < n_tokens)
+            tt_buf_puts(&raw, tokens[k]);
+        else
+            for (uint32_t i = 0; i < runs[(k - n_tokens) / 2]; i++)
+                tt_buf_putc(&raw, (k - n_tokens) % 2 ? 'a' : ' ');
+        put_token(&text, raw.data, raw.len);
+        if (json_object_get(all, text.data) == NULL)
+            json_object_setn_new(all, text.data, text.len, json_integer(id));
+        tt_buf_free(&raw);
+        tt_buf_free(&text);
+    }
+    json_object_set_new(model, "vocab", all);
+    json_object_set_new(model, "merges", json_array());
+    char path[600], *written = json_dumps(file, JSON_COMPACT);
+    assert_non_null(written);
+    tempdir_file(dir, "tokenizer.json", written, strlen(written), path);
+    free(written);
+    json_decref(file);
+    tt_tokenizer *made = NULL;
+    tt_error err = {0};
+    if (tt_tokenizer_open(dir, &made, &err) != TT_OK)
+        fail_msg("%s", err.message);
+    return made;
+}
+
+static const char *const grammars[] = {
+    "root ::= word (\" \" word){1,3}\nword ::= [a-z]{1,5}",
+    "root ::= (a b)+ \"!\"\na ::= [a-m]+\nb ::= [k-z ]*",
+    "root ::= item{1,3}\nitem ::= \"(\" item? \")\" | text\ntext ::= [^()]{1,4}",
+    "root ::= line+\nline ::= [^\\n]* \"\\n\"",
+    "root ::= [^a]{1,300}",
+};
+
+/* Walks through all schemas and grammars. */
+static void walk_all(uint64_t rounds)
+{
+    for (size_t i = 0; i < N_SCHEMAS + sizeof grammars / sizeof *grammars; i++)
+        for (uint64_t seed = 1; seed <= rounds; seed++) {
             tt_grammar *g = NULL;
             tt_error err = {0};
             tt_buf text;
-            tt_buf_init(&text, 1 << 16);
-            if (tt_grammar_from_ebnf(grammars[i], strlen(grammars[i]), &g, &err) != TT_OK)
-                fail_msg("%s: %s", grammars[i], err.message);
+            tt_buf_init(&text, 1 << 20);
+            const char *ebnf = i < N_SCHEMAS ? NULL : grammars[i - N_SCHEMAS];
+            if (ebnf == NULL)
+                g = schema_of(schemas[i]);
+            else if (tt_grammar_from_ebnf(ebnf, strlen(ebnf), &g, &err) != TT_OK)
+                fail_msg("%s: %s", ebnf, err.message);
             (void)walk(g, seed * 31 + i, &text);
             tt_buf_free(&text);
             tt_grammar_close(&g);
         }
+}
+
+static void masks_of_a_vocabulary_made_for_it(void **state)
+{
+    char dir[512];
+    tempdir_make(dir);
+    tt_tokenizer *shipped = tok;
+    tt_lexicon *of_shipped = lexicon;
+    uint32_t shipped_vocab = vocab;
+    tok = made_tokenizer(dir);
+    vocab = 256 + sizeof tokens / sizeof *tokens + 18;
+    assert_int_equal(tt_lexicon_create(tok, vocab, &lexicon, NULL), TT_OK);
+    walk_all(12);
+    tt_lexicon_close(&lexicon);
+    tt_tokenizer_close(&tok);
+    tok = shipped;
+    lexicon = of_shipped;
+    vocab = shipped_vocab;
+    tempdir_remove(dir);
+}
+
+/* With rules that may end here or go on, and something behind them that begins as they go on. */
+static void masks_of_grammars_by_hand(void **state)
+{
+    walk_all(2);
+}
+
+/* Near the greatest depth a text may begin only with what can still be ended. */
+static void masks_at_the_greatest_depth(void **state)
+{
+    static const char text[] =
+        "root ::= \"(\" root \")\" | \"x\" ([a-z]{4} deep)? | \"y\" [a-z]{2,4}\n"
+        "deep ::= \"<\" deeper \">\"\ndeeper ::= \"-\" deepest \"-\"\n"
+        "deepest ::= \"z\"";
+    tt_grammar *g = NULL;
+    tt_error err = {0};
+    const uint64_t *mask;
+    if (tt_grammar_from_ebnf(text, sizeof text - 1, &g, &err) != TT_OK)
+        fail_msg("%s", err.message);
+    for (int depth = 55; depth <= 64; depth++)
+        for (int i = 0; i < 3; i++) {
+            tt_constraint *c = begin(g, TT_START_ANSWER), *trial = begin(g, TT_START_ANSWER);
+            bool ok = true;
+            for (int k = 0; k < depth; k++)
+                ok = ok && tt_constraint_accept(c, byte_id('('), &err) == TT_OK;
+            if (i > 0)
+                ok = ok && tt_constraint_accept(c, byte_id(i == 1 ? 'x' : 'y'), &err) == TT_OK;
+            if (ok) {
+                assert_int_equal(tt_constraint_mask(c, &mask, &err), TT_OK);
+                try_all(c, trial, mask);
+            }
+            tt_constraint_close(&c);
+            tt_constraint_close(&trial);
+        }
+    tt_grammar_close(&g);
 }
 
 static void grammars_by_hand_name_special_tokens(void **state)
@@ -399,7 +619,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(masks_are_what_trying_says),
-        cmocka_unit_test(masks_of_rules_that_may_end),
+        cmocka_unit_test(masks_of_grammars_by_hand),
+        cmocka_unit_test(masks_of_a_vocabulary_made_for_it),
+        cmocka_unit_test(masks_at_the_greatest_depth),
         cmocka_unit_test(grammars_by_hand_name_special_tokens),
         cmocka_unit_test(thoughts_come_where_they_may),
         cmocka_unit_test(ids_beyond_the_vocabulary_are_refused),

@@ -218,6 +218,7 @@ static void some_alternatives_exclude_each_other(void **state)
         {"{\"enum\":[\"ab\"]}", "{\"type\":\"string\",\"pattern\":\"^b\"}", true},
         {"{\"const\":true}", "{\"type\":\"boolean\"}", false},
         {OBJ("\"k\":{\"const\":1}", "\"k\""), OBJ("\"k\":{\"const\":2}", "\"k\""), true},
+        {OBJ("\"k\":{\"const\":1}", "\"k\""), OBJ("\"k\":{\"enum\":[1.0]}", "\"k\""), false},
         {OBJ("\"k\":{\"const\":1}", "\"k\""), OBJ("\"k\":{\"enum\":[\"1\"]}", "\"k\""), true},
         {OBJ("\"k\":{\"const\":1}", "\"k\""), OBJ("\"k\":{\"const\":2}", ""), false},
         {OBJ("\"k\":{\"type\":\"string\"}", "\"k\""), OBJ("\"k\":{\"type\":\"null\"}", "\"k\""),
