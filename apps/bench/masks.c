@@ -40,9 +40,9 @@ typedef struct masks_run {
     size_t n_costs, cap_costs;
     cost dear[MOST_DEAR + 1]; /* by their means, highest first */
     size_t n_dear;
-    double lexicon_seconds, compile_seconds, slowest_compile;
+    double lexicon_seconds, compile_seconds, slowest_compile, slowest_refusal;
     size_t most_bytes, cases_done, refused, tokens, done, cut;
-    char slowest[64];
+    char slowest[64], refusal[64];
 } masks_run;
 
 /* Seconds of this thread's processor: others that run beside it do not count. */
@@ -246,6 +246,10 @@ static tt_status run_case(masks_run *r, size_t at, tt_error *err)
         fprintf(stderr, "case %zu, %s, is refused: %s\n", at, name_of(entry), err->message);
         free(tools);
         r->refused++;
+        if (seconds > r->slowest_refusal) {
+            r->slowest_refusal = seconds;
+            snprintf(r->refusal, sizeof r->refusal, "%s", name_of(entry));
+        }
         return TT_OK;
     }
     if (st == TT_OK) {
@@ -364,7 +368,8 @@ static void report(masks_run *r)
            1e3 * r->compile_seconds / (double)(r->cases_done > 0 ? r->cases_done : 1),
            1e3 * r->slowest_compile, r->slowest, (double)r->most_bytes / (double)TT_MIB);
     if (r->refused > 0)
-        printf("refused      %zu of those that may be\n", r->refused);
+        printf("refused      %zu of those that may be, slowest %.2f ms (%s)\n", r->refused,
+               1e3 * r->slowest_refusal, r->refusal);
     printf("documents    %zu, and %zu cut after %u tokens; %zu tokens\n", r->done, r->cut,
            r->most_tokens, r->tokens);
     printf("masks        mean %.4f ms, p50 %.4f, p90 %.4f, p99 %.4f, most %.4f\n", 1e3 * mean,

@@ -24,7 +24,7 @@
 #define TT_AUTOMATON_STATES 100000u
 #define TT_AUTOMATON_EDGES  600000u
 #define TT_AUTOMATON_CALLS  300000u
-#define TT_AUTOMATON_WORK   40000000u /* steps of building: below 100 ms */
+#define TT_AUTOMATON_WORK   30000000u /* steps of building: below 100 ms */
 #define TT_AUTOMATON_NEST   64u       /* rules, so arrays and objects, inside one another */
 #define TT_NO_STATE         UINT32_MAX
 #define TT_NO_LIMIT         UINT32_MAX

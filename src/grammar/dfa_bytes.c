@@ -81,9 +81,10 @@ static uint32_t rest_state(spell *s, uint32_t to, uint32_t more)
     return s->rest[more][to];
 }
 
+static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000}; /* characters by their bytes */
+
 static bool no_char(uint32_t c, uint32_t bytes)
 {
-    static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
     return c < least[bytes] || (c >= 0xd800 && c < 0xe000) || c > TT_LAST_CHAR;
 }
 
@@ -101,7 +102,7 @@ static uint32_t behind(spell *s, uint32_t state, uint32_t base, uint32_t more, u
                    : s->states[target(s, state, cut_of(s, base))];
     /* Surrogates, what is above the last character and what is written too long end at block
      * borders. */
-    if (no_char(base, bytes) && no_char(last, bytes) && (base >= 0xd800 || last < 0x800))
+    if (no_char(base, bytes) && no_char(last, bytes) && (base >= 0xd800 || last < least[bytes]))
         return TT_NO_STATE;
     uint32_t to = same_target(s, state, base, last);
     if (to == TT_NO_STATE)
@@ -161,7 +162,9 @@ static void spell_long(spell *s, uint32_t state)
 {
     uint32_t to[0xf6 - 0xc2];
     unsigned begin = 0xc2;
-    for (unsigned lead = 0xc2; lead <= 0xf4 && tt_builder_work(s->b, 1); lead++) {
+    if (same_target(s, state, 0x80, TT_LAST_CHAR) == TT_NO_STATE)
+        return;
+    for (unsigned lead = 0xc2; lead <= 0xf4 && tt_builder_work(s->b, 6); lead++) {
         uint32_t bytes = lead < 0xe0 ? 2 : lead < 0xf0 ? 3 : 4;
         uint32_t base = (lead & (0x3fu >> (bytes - 1))) << 6 * (bytes - 1);
         bool bounded = lead == 0xe0 || lead == 0xed || lead == 0xf0 || lead == 0xf4;

@@ -137,7 +137,7 @@ static bool join_equal(tt_builder *b, tt_dfa *d)
     for (uint32_t i = 0; ok && i < d->n; i++)
         group[i] = d->accept[i] ? 1 : 0;
     while (ok) {
-        uint64_t cost = (uint64_t)d->n * columns_of(d) / 2 + 1;
+        uint64_t cost = (uint64_t)d->n * (columns_of(d) + 4) + n_hash / 4;
         if (spent + cost > TT_AUTOMATON_WORK / 8 || !tt_builder_work(b, cost))
             break;
         spent += (uint32_t)cost;

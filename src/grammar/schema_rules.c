@@ -148,7 +148,7 @@ static tt_status add_member(tt_schema *s, const tt_leaf *leaf, const char *name,
 {
     if (json_object_get(seen, name) != NULL)
         return TT_OK;
-    if (!tt_builder_work(s->b, 100))
+    if (!tt_builder_work(s->b, 400))
         return tt_builder_status(s->b, err);
     TT_TRY(grow_members(m, err));
     if (json_object_set_new(seen, name, json_integer(m->n)) != 0)

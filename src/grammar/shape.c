@@ -130,6 +130,7 @@ tt_status tt_schema_refuse(tt_schema *s, uint32_t node, const char *keyword, boo
     if (s->nodes[node].relaxed)
         return TT_OK;
     s->nodes[node].relaxed = true;
+    s->n_relaxed++;
     if (s->relaxed != NULL &&
         json_array_append_new(s->relaxed,
                               json_pack("{s:s, s:s, s:s, s:s}", "name", s->name, "pointer", pointer,
@@ -493,14 +494,6 @@ static tt_status expand(tt_schema *s, branch *x, tt_leaves *out, bool *relaxed, 
     return add_leaf(s, x, out, err);
 }
 
-static uint32_t count_relaxed(const tt_schema *s)
-{
-    uint32_t n = 0;
-    for (uint32_t i = 0; i < s->n_nodes; i++)
-        n += s->nodes[i].relaxed;
-    return n;
-}
-
 tt_status tt_shape_expand(tt_schema *s, const tt_conj *c, tt_leaves *out, tt_error *err)
 {
     if (c->never)
@@ -509,14 +502,14 @@ tt_status tt_shape_expand(tt_schema *s, const tt_conj *c, tt_leaves *out, tt_err
         branch x = {0};
         tt_leaves found = {0};
         bool relaxed = false;
-        uint32_t before = count_relaxed(s);
+        uint32_t before = s->n_relaxed;
         tt_status st = TT_OK;
         for (uint32_t i = 0; st == TT_OK && i < c->n; i++)
             st = look_at(&x, c->v[i], TT_NO_STATE, err);
         if (st == TT_OK)
             st = expand(s, &x, &found, &relaxed, err);
         branch_free(&x);
-        if (st == TT_OK && !relaxed && count_relaxed(s) == before) {
+        if (st == TT_OK && !relaxed && s->n_relaxed == before) {
             *out = found;
             return TT_OK;
         }

@@ -73,7 +73,7 @@ typedef struct tt_schema {
     const char *name; /* what is in front of pointers in messages */
     json_t *relaxed;  /* array of {"pointer", "keyword", "name"}, or NULL */
     tt_snode *nodes;
-    uint32_t n_nodes, cap_nodes;
+    uint32_t n_nodes, cap_nodes, n_relaxed;
     uint32_t *hash, n_hash;
     uint32_t root_node;
     struct tt_schema_rules *rules; /* schema_rules.c */

@@ -74,6 +74,27 @@ static tt_status children_disjoint(tt_schema *s, const tt_conj *a, const tt_conj
     return st;
 }
 
+/* The one value that a schema lets be, as far as it says so itself, or NULL. */
+static const json_t *only_value(const tt_schema *s, uint32_t node)
+{
+    const json_t *value = tt_schema_get(s, node, "const"), *list = tt_schema_get(s, node, "enum");
+    return value != NULL ? value : json_array_size(list) == 1 ? json_array_get(list, 0) : NULL;
+}
+
+/* What tells most alternatives apart is such a value: a look at it is enough. */
+static bool values_apart(const tt_schema *s, const tt_conj *a, const tt_conj *b)
+{
+    for (uint32_t i = 0; i < a->n; i++) {
+        const json_t *v = only_value(s, a->v[i]);
+        for (uint32_t k = 0; v != NULL && k < b->n; k++) {
+            const json_t *w = only_value(s, b->v[k]);
+            if (w != NULL && !tt_shape_same(v, w))
+                return true;
+        }
+    }
+    return false;
+}
+
 /* A property that one of them requires and whose values, or presence, tell them apart. */
 static tt_status property_parts(tt_schema *s, const tt_leaf *a, const tt_leaf *b, const char *name,
                                 uint32_t depth, bool *disjoint, tt_error *err)
@@ -85,8 +106,11 @@ static tt_status property_parts(tt_schema *s, const tt_leaf *a, const tt_leaf *b
         st = tt_shape_property(s, b, name, &y, err);
     if (st == TT_OK && (x.never || y.never))
         *disjoint = true;
-    else if (st == TT_OK && tt_shape_requires(s, b, name) && x.n > 0 && y.n > 0)
-        st = children_disjoint(s, &x, &y, depth, disjoint, err);
+    else if (st == TT_OK && tt_shape_requires(s, b, name) && x.n > 0 && y.n > 0) {
+        *disjoint = values_apart(s, &x, &y);
+        if (!*disjoint)
+            st = children_disjoint(s, &x, &y, depth, disjoint, err);
+    }
     tt_conj_free(&x);
     tt_conj_free(&y);
     return st;

@@ -289,7 +289,7 @@ tt_status tt_shape_merge(tt_schema *s, tt_leaf *leaf, bool *possible, tt_error *
     leaf->max_length = leaf->max_items = TT_NO_LIMIT;
     *possible = true;
     for (uint32_t i = 0; i < leaf->n_nodes; i++) {
-        if (!tt_builder_work(s->b, 300))
+        if (!tt_builder_work(s->b, 600))
             return tt_builder_status(s->b, err);
         TT_TRY(merge_node(s, leaf, leaf->nodes[i], possible, err));
     }

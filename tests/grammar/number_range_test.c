@@ -164,6 +164,79 @@ static void limits_digits(void **state)
     tt_automaton_free(&m);
 }
 
+/* Bounds as schemas write them, and the byte with which a number leaves them. */
+static void leaves_its_bounds_at_the_right_byte(void **state)
+{
+    static const struct {
+        const char *min, *max;
+        int how; /* 1: whole, 2: open below, 4: open above */
+        const char *text;
+        int at;
+    } cases[] = {
+        {"0.1", "0.3", 0, "0.1", TAKEN_ALL},
+        {"0.1", "0.3", 0, "0.10", TAKEN_ALL},
+        {"0.1", "0.3", 0, "0.09", 2},
+        {"0.1", "0.3", 0, "0.3", TAKEN_ALL},
+        {"0.1", "0.3", 0, "0.30", TAKEN_ALL},
+        {"0.1", "0.3", 0, "0.31", 3},
+        {"0.1", "0.3", 0, "0.301", 4},
+        {"0.1", "0.3", 0, "0", TAKEN_SHORT},
+        {"0.1", "0.3", 0, "-", 0},
+        {"0.1", "0.3", 4, "0.3", 2},
+        {"0.1", "0.3", 4, "0.2999999", TAKEN_ALL},
+        {"0.1", "0.3", 2, "0.1", TAKEN_SHORT},
+        {"0.1", "0.3", 2, "0.10000001", TAKEN_ALL},
+        {"0.1", "0.3", 2, "0.10", TAKEN_SHORT},
+        {"-0.5", "-0.25", 0, "-0.25", TAKEN_ALL},
+        {"-0.5", "-0.25", 0, "-0.249", 4},
+        {"-0.5", "-0.25", 0, "-0.50", TAKEN_ALL},
+        {"-0.5", "-0.25", 0, "-0.501", 5},
+        {"-0.5", "-0.25", 0, "0", 0},
+        {"-0.5", "0.5", 0, "-0", TAKEN_SHORT},
+        {"-0.5", "0.5", 0, "0", TAKEN_ALL},
+        {"-0.5", "0.5", 0, "0.0", TAKEN_ALL},
+        {"-0.5", "0.5", 0, "-0.0", TAKEN_SHORT},
+        {"-0.5", "0.5", 0, "-0.01", TAKEN_ALL},
+        {"99.95", "100", 0, "99.94", 4},
+        {"99.95", "100", 0, "99.9", TAKEN_SHORT},
+        {"99.95", "100", 0, "100", TAKEN_ALL},
+        {"99.95", "100", 0, "100.0", TAKEN_ALL},
+        {"99.95", "100", 0, "100.01", 5},
+        {"99.95", "100", 0, "98", 1},
+        {"99.95", "100", 0, "1", TAKEN_SHORT},
+        {"99.95", "100", 0, "101", 2},
+        {"99.95", "100", 1, "100", TAKEN_ALL},
+        {"99.95", "100", 1, "99", 0},
+        {"1e-7", "1e-6", 0, "0.0000001", TAKEN_ALL},
+        {"1e-7", "1e-6", 0, "0.00000099", TAKEN_ALL},
+        {"1e-7", "1e-6", 0, "0.0000011", 8},
+        {"1e15", "1e16", 1, "1000000000000000", TAKEN_ALL},
+        {"1e15", "1e16", 1, "10000000000000000", TAKEN_ALL},
+        {"1e15", "1e16", 1, "10000000000000001", 16},
+        {"1e15", "1e16", 1, "999999999999999", TAKEN_SHORT},
+        {"1", "1", 1, "1", TAKEN_ALL},
+        {"1", "1", 1, "2", 0},
+        {"1", "1", 0, "1.0", TAKEN_ALL},
+        {"1", "1", 0, "1.01", 3},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        tt_number_range r = {.has_min = true, .has_max = true, .whole = cases[i].how & 1};
+        json_t *min = json_loads(cases[i].min, JSON_DECODE_ANY, NULL);
+        json_t *max = json_loads(cases[i].max, JSON_DECODE_ANY, NULL);
+        tt_automaton m;
+        r.open_min = cases[i].how & 2;
+        r.open_max = cases[i].how & 4;
+        assert_true(tt_decimal_of(min, &r.min) && tt_decimal_of(max, &r.max));
+        rule(&r, &m);
+        if (taken(&m, cases[i].text) != cases[i].at)
+            fail_msg("%s to %s, %d: %s at %d", cases[i].min, cases[i].max, cases[i].how,
+                     cases[i].text, taken(&m, cases[i].text));
+        tt_automaton_free(&m);
+        json_decref(min);
+        json_decref(max);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -171,6 +244,7 @@ int main(void)
         cmocka_unit_test(says_so_of_decimals),
         cmocka_unit_test(reads_decimals),
         cmocka_unit_test(limits_digits),
+        cmocka_unit_test(leaves_its_bounds_at_the_right_byte),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -498,8 +498,6 @@ static void every_ignored_field_is_named(void **state)
         {ASK("plain") ",\"tools\":[{\"name\":\"look\",\"input_schema\":{},\"cache_control\":"
                       "{\"type\":\"SECRET\"}}]",
          "cache_control"},
-        {ASK("plain") ",\"tools\":[{\"name\":\"look\",\"input_schema\":{},\"strict\":true}]",
-         "tools.strict"},
         {ASK("plain") ",\"tools\":[{\"type\":\"SECRET_1\",\"name\":\"SECRET\"}]", "tools"},
         {ASK("plain") ",\"system\":[{\"type\":\"text\",\"text\":\"s\",\"cache_control\":{"
                       "\"type\":\"SECRET\"}}]",

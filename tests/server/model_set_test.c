@@ -294,7 +294,7 @@ static void idle_models_are_unloaded(void **state)
     assert_true(tt_model_set_idle(set) < 0); /* nothing is there */
     use(0);
     double left = tt_model_set_idle(set);
-    assert_true(left > 0 && left <= 1000);
+    assert_true(left > 0 && left < 1000.001); /* of a sum of times, rounded */
     a.idle = 0.5;
     assert_true(tt_model_set_idle(set) == 0.5);
     assert_true(a.loaded);

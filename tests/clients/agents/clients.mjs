@@ -1,8 +1,7 @@
 /* The coding agents: how each is started; what it is told to say something (`more`: in the conversation before, `tools`: it
  * may run some); its call of the tool that runs a command; the words by which the requests are known that it makes for itself.
  *
- * Lifecycle scripts of the packages are not run, so programs are taken from where the packages have them. `keeps`: the second
- * request of a conversation begins with the first; Qwen Code moves the day's date, and asks for something else in between.
+ * Lifecycle scripts of the packages are not run, so programs are taken from where the packages have them.
  */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -12,14 +11,14 @@ const at = (...names) => join(packages, ...names);
 
 export const clients = {
   claude: {
-    package: '@anthropic-ai/claude-code', endpoint: '/v1/messages', keeps: true,
+    package: '@anthropic-ai/claude-code', endpoint: '/v1/messages',
     start: [at('@anthropic-ai', `claude-code-${machine}`, 'claude')],
     env: { DISABLE_TELEMETRY: '1', DISABLE_ERROR_REPORTING: '1', DISABLE_AUTOUPDATER: '1' },
     say: (text, more, tools) => [...(more ? ['--continue'] : []), '-p', text, ...(tools ? ['--allowedTools', 'Bash'] : [])],
     call: (command) => ({ name: 'Bash', arguments: { command, description: 'Makes the mark' } }),
   },
   codex: {
-    package: '@openai/codex', endpoint: '/v1/responses', keeps: true,
+    package: '@openai/codex', endpoint: '/v1/responses',
     start: [process.execPath, at('@openai', 'codex', 'bin', 'codex.js')],
     /* Its own sandbox needs namespaces that a container may not make; this one has no network. */
     say: (text, more) => ['exec', '--profile', 'tinytitan', '-c', 'analytics.enabled=false', '--skip-git-repo-check', '-s',
@@ -36,7 +35,7 @@ export const clients = {
     own: 'managed memory extraction',
   },
   opencode: {
-    package: 'opencode-ai', endpoint: '/v1/chat/completions', keeps: true,
+    package: 'opencode-ai', endpoint: '/v1/chat/completions',
     /* The one for every processor. */
     start: [at(process.arch === 'x64' ? 'opencode-linux-x64-baseline' : `opencode-${machine}`, 'bin', 'opencode')],
     env: { OPENCODE_DISABLE_AUTOUPDATE: '1', OPENCODE_DISABLE_MODELS_FETCH: '1', OPENCODE_DISABLE_LSP_DOWNLOAD: '1', OPENCODE_DISABLE_SHARE: '1' },

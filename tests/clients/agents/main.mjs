@@ -101,6 +101,8 @@ async function converse(name, client, server, model, nth) {
       `fields ${Object.keys(turn.body)}; besides: ${others.map((a) => `${a.path} ${numbers(server.log(), a)}`).join(' ') || 'nothing'}`);
     said.push(turn);
   }
+  /* What was read is not read again, though Qwen Code moves the day's date, and asks for something else in between. */
+  assert.ok(said[1].cached > 0.9 * said[0].prompt, `${said[1].cached} of ${said[0].prompt} tokens were there`);
   assert.match(await who.connect(name, ...settings), /nothing was changed/);
   tape.close();
   return said;
@@ -115,8 +117,6 @@ async function talk(name, client, server) {
       continue;
     }
     assert.ok(said[0].prompt > 5000 && said[1].prompt > said[0].prompt, 'prompts of agents are long, and grow');
-    /* What the template keeps of a turn is not read again. */
-    if (nth < 4 && client.keeps && said[0].thought === '') assert.ok(said[1].cached >= said[0].prompt, `${said[1].cached} cached`);
     return;
   }
 }

@@ -26,7 +26,7 @@ async function refused(call, status, type, words = /./) {
 }
 
 async function answers(server) {
-  const settings = { model: model(server), system: 'Be kind.', prompt: story, maxOutputTokens: 24, temperature: 0, ...never };
+  const settings = { model: model(server), system: 'Be kind. '.repeat(30), prompt: story, maxOutputTokens: 24, temperature: 0, ...never };
   const whole = await generateText(settings);
   assert.equal(whole.finishReason, 'length');
   assert.equal(whole.usage.outputTokens, 24);

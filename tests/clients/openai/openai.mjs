@@ -117,7 +117,9 @@ async function stop_strings(server) {
 
 async function streams(server) {
   const api = client(server);
-  const settings = { model: 'tales_4-Bit', messages: story, max_tokens: 40, seed: 2 };
+  /* Longer than the 64 tokens that are read again at most. */
+  const content = 'Tell me a long story of the sea, ' + 'and of the sea again, '.repeat(20) + 'please.';
+  const settings = { model: 'tales_4-Bit', messages: [{ role: 'user', content }], max_tokens: 40, seed: 2 };
   const whole = await api.chat.completions.create(settings);
   const chunks = await collect(await api.chat.completions.create({ ...settings, stream: true, stream_options: { include_usage: true } }));
   assert.equal(said(chunks), text(whole));

@@ -55,7 +55,7 @@ async function answers(server) {
 
 async function streams(server) {
   const api = client(server);
-  const settings = { model, input: story, max_output_tokens: 40, seed: 2 };
+  const settings = { model, input: 'Tell me a long story of the sea, ' + 'and of the sea again, '.repeat(20) + 'please.', max_output_tokens: 40, seed: 2 };
   const whole = await api.responses.create(settings);
   const events = await collect(await api.responses.create({ ...settings, stream: true }));
   assert.deepEqual(events.map((e) => e.sequence_number), events.map((_, i) => i));
@@ -130,7 +130,7 @@ async function tools(server) {
   assert.ok(by_hand.output_text.length > 0);
   for (const other of [by_name, by_reference])
     assert.deepEqual([other.output_text, other.usage.input_tokens], [by_hand.output_text, by_hand.usage.input_tokens]);
-  assert.equal(by_name.usage.input_tokens_details.cached_tokens > first.usage.input_tokens, true, 'the turn before is not read again');
+  assert.equal(by_name.usage.input_tokens_details.cached_tokens >= first.usage.input_tokens - first.usage.input_tokens % 64, true, 'the turn before is not read again');
 
   const events = await collect(await api.responses.create({ ...settings, input: question, stream: true }));
   const deltas = events.filter((e) => e.type === 'response.function_call_arguments.delta');
