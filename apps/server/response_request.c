@@ -249,10 +249,11 @@ static void free_conversation(conversation *c)
 static bool read_items(tt_fields *f, conversation *c)
 {
     const json_t *previous = tt_fields_get(f->body, "previous_response_id");
+    const char *id = tt_fields_word(previous);
     const json_t *input = tt_fields_get(f->body, "input");
     if (input == NULL && previous == NULL)
         return tt_refuse_missing(f->why, "input");
-    if (previous != NULL && !tt_item_reader_previous(&c->items, json_string_value(previous)))
+    if (previous != NULL && !tt_item_reader_previous(&c->items, id != NULL ? id : ""))
         return false;
     if (!tt_item_reader_input(&c->items, input))
         return false;

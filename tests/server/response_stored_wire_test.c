@@ -338,6 +338,13 @@ static void what_is_not_stored(void **state)
              word(first, "id"));
     refused(once("POST", PATH, "", body), "404", "previous_response_not_found");
     json_decref(first);
+    /* One that is kept, by a name that goes on behind U+0000. */
+    first = respond("{" MODEL ",\"input\":\"hi\"}");
+    snprintf(body, sizeof body,
+             "{" MODEL ",\"input\":\"hi\",\"previous_response_id\":\"%s\\u0000x\"}",
+             word(first, "id"));
+    refused(once("POST", PATH, "", body), "404", "previous_response_not_found");
+    json_decref(first);
     /* One whose client left. */
     int fd = dial();
     post(fd, PATH, "{" MODEL ",\"input\":\"gate\",\"stream\":true}");
