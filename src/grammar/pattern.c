@@ -243,6 +243,19 @@ static tt_status take_class(parser *x, tt_charset *set)
 
 static tt_status parse_alternatives(parser *x, uint32_t *out, bool *several);
 
+/* A name as ECMA-262 has it; beyond ASCII every character passes. */
+static bool take_name(parser *x)
+{
+    const char *begin = x->p;
+    for (; x->p < x->end && *x->p != '>'; x->p++) {
+        unsigned char c = (unsigned char)*x->p;
+        bool letter = (c | 32) >= 'a' && (c | 32) <= 'z', digit = c >= '0' && c <= '9';
+        if (!letter && c != '_' && c != '$' && c < 0x80 && (!digit || x->p == begin))
+            return false;
+    }
+    return x->p > begin && take(x, ">");
+}
+
 static tt_status parse_group(parser *x, uint32_t *out)
 {
     const char *at = x->p++;
@@ -252,10 +265,8 @@ static tt_status parse_group(parser *x, uint32_t *out)
     if (peek(x, "?<=") || peek(x, "?<!"))
         return unsupported(x, at, "a lookbehind");
     if (take(x, "?<")) {
-        while (x->p < x->end && *x->p != '>')
-            x->p++;
-        if (!take(x, ">"))
-            return invalid(x, at, "a group's name without an end");
+        if (!take_name(x))
+            return invalid(x, at, "a group's name that is none or has no end");
     } else if (peek(x, "?") && !take(x, "?:")) {
         return unsupported(x, at, "a group of this kind");
     }

@@ -179,7 +179,7 @@ static void one_of(const tt_range *v, uint32_t n, tt_automaton *out)
         tt_charset_add(&b, &set, v[i].lo, v[i].hi);
     uint32_t root = tt_rx_set(&rx, &set);
     assert_int_equal(tt_dfa_make(&rx, root, 0, false, &d, NULL), TT_OK);
-    uint32_t *states = tt_dfa_states(&b, &d, TT_SPELL_RAW, false);
+    uint32_t *states = tt_dfa_states(&b, &d, TT_SPELL_RAW, TT_NO_LIMIT);
     assert_non_null(states);
     for (uint32_t i = 0; i < d.n; i++)
         if (d.accept[i])
@@ -245,7 +245,7 @@ static void quoted(const char *pattern, tt_spelling spelling, uint32_t max, tt_a
     tt_builder_init(&b);
     tt_dfa d = made(&b, pattern);
     bool counted = max != TT_NO_LIMIT;
-    uint32_t *states = tt_dfa_states(&b, &d, spelling, counted);
+    uint32_t *states = tt_dfa_states(&b, &d, spelling, max);
     assert_non_null(states);
     uint32_t entry = tt_builder_state(&b), end = tt_builder_final(&b);
     tt_builder_edge(&b, entry, '"', '"', states[d.n]);

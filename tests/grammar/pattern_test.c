@@ -217,6 +217,10 @@ static const struct {
     {"\\p{L}", TT_ERR_UNSUPPORTED, "Unicode property"},
     {"a(?=b)", TT_ERR_UNSUPPORTED, "lookahead"},
     {"(?<=a)b", TT_ERR_UNSUPPORTED, "lookbehind"},
+    {"(?<*a>b)", TT_ERR_INVALID, "name"}, /* PCRE2 looks behind here */
+    {"(?<>b)", TT_ERR_INVALID, "name"},
+    {"(?<1a>b)", TT_ERR_INVALID, "name"},
+    {"(?<a", TT_ERR_INVALID, "name"},
     {"^(?=a)b|c", TT_ERR_UNSUPPORTED, "alternatives"},
     {"(?i)a", TT_ERR_UNSUPPORTED, "group of this kind"},
     {"(", TT_ERR_INVALID, "without an end"},
