@@ -397,9 +397,12 @@ static void loading_leaves_no_pages_behind(void **state)
         }
         if (kept[i] > 0)
             page_cache_load(path, from, kept[i]);
-        assert_int_equal(page_cache_count(path, from, bytes), kept[i]);
+        /* The kernel may take a few pages at any time; nothing else may, and nobody adds any. */
+        uint64_t before = page_cache_count(path, from, bytes), few = kept[i] / 8;
+        assert_true(before <= kept[i] && before + few >= kept[i]);
         assert_int_equal(tt_weights_load(&w, in, pool, NULL, NULL, &err), TT_OK);
-        assert_int_equal(page_cache_count(path, from, bytes), kept[i]);
+        uint64_t after = page_cache_count(path, from, bytes);
+        assert_true(after <= before && after + few >= before);
         tt_weights_free(&w);
     }
     tt_pool_close(&pool);
