@@ -10,32 +10,36 @@
 static const char *const names[SYNTH_TEXT_FILES] = {
     "tokenizer.json", "tokenizer_config.json", "chat_template.jinja", "generation_config.json"};
 
+/* Marks the id of a word. */
+static tt_status take_id(const json_t *id, const char *word, const char *file, uint32_t limit,
+                         bool *taken, tt_error *err)
+{
+    json_int_t i = json_is_integer(id) ? json_integer_value(id) : -1;
+    if (i < 0 || i >= limit)
+        return tt_fail(err, TT_ERR_FORMAT,
+                       "%s: \"%s\" has no id below %u, which is all that the geometry has: take a "
+                       "smaller tokenizer or another --preset",
+                       file, word, limit);
+    taken[i] = true;
+    return TT_OK;
+}
+
 /* Which ids have text already. */
-static tt_status take_ids(const json_t *vocab, const json_t *added, const char *file,
-                          uint32_t limit, bool *taken, tt_error *err)
+static tt_status take_ids(json_t *vocab, const json_t *added, const char *file, uint32_t limit,
+                          bool *taken, tt_error *err)
 {
     const char *word;
     size_t i;
     json_t *v;
-    json_object_foreach((json_t *)(uintptr_t)vocab, word, v)
+    json_object_foreach(vocab, word, v)
     {
-        json_int_t id = json_is_integer(v) ? json_integer_value(v) : -1;
-        if (id < 0 || id >= limit)
-            return tt_fail(err, TT_ERR_INVALID,
-                           "%s: \"%s\" is no id below %u, which is all that the "
-                           "geometry has",
-                           file, word, limit);
-        taken[id] = true;
+        TT_TRY(take_id(v, word, file, limit, taken, err));
     }
     json_array_foreach(added, i, v)
     {
-        json_int_t id = json_integer_value(json_object_get(v, "id"));
-        if (id < 0 || id >= limit)
-            return tt_fail(err, TT_ERR_INVALID,
-                           "%s: added token %zu is no id below %u, which is all "
-                           "that the geometry has",
-                           file, i, limit);
-        taken[id] = true;
+        word = json_string_value(json_object_get(v, "content"));
+        TT_TRY(
+            take_id(json_object_get(v, "id"), word != NULL ? word : "", file, limit, taken, err));
     }
     return TT_OK;
 }
@@ -65,7 +69,9 @@ static tt_status fill_up(json_t *root, const char *file, uint32_t limit, tt_erro
         char word[16];
         name_id(word, id);
         if (!taken[id] && json_object_get(vocab, word) != NULL)
-            st = tt_fail(err, TT_ERR_INVALID, "%s: \"%s\" is a word of its own", file, word);
+            st = tt_fail(err, TT_ERR_FORMAT,
+                         "%s: \"%s\", which is to stand for id %u, is a word of it already", file,
+                         word, id);
         else if (!taken[id] && json_object_set_new(vocab, word, json_integer(id)) != 0)
             st = tt_fail(err, TT_ERR_NOMEM, "out of memory for %u ids", limit);
     }

@@ -71,6 +71,13 @@ expect_err tokenizer.json
 run "$bench" synth --preset tiny --as checkpoint --output "$dir/x" --tokenizer "$dir" --quiet
 expect_rc 1
 expect_err tokenizer.json
+mkdir "$dir/odd"
+sed 's/"id": *4087\b/"id": 99999999/' models/tales/tokenizer.json >"$dir/odd/tokenizer.json"
+run "$bench" synth --preset tiny --output "$dir/x" --tokenizer "$dir/odd" --quiet
+expect_rc 1
+expect_err 'all that the geometry has'
+expect_err odd/tokenizer.json
+rm -r "$dir/odd"
 
 usage --preset synth --preset huge --output "$dir/x"
 usage --output synth --preset tiny
