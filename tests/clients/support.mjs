@@ -71,6 +71,18 @@ export async function until(wanted, what) {
   throw new Error(`it never came to this: ${what}`);
 }
 
+/* An answer that a client leaves is counted as given up. One may be over before the server hears of it, as
+ * no answer of the shipped model is endless by itself: again then. */
+export async function givenUp(server, start) {
+  const before = await server.metric('cancelled_total');
+  for (let k = 0; k < 8; k++) {
+    await start();
+    await until(async () => (await server.metric('queue_running')) === 0, 'nothing runs');
+    if ((await server.metric('cancelled_total')) === before + 1) return;
+  }
+  throw new Error('eight answers ended by themselves, and one should be given up');
+}
+
 /* ---- servers ---- */
 
 const [program, install, work] = process.argv.slice(2);

@@ -65,7 +65,9 @@ async function pydantic_schemas(server) {
   for (const { name, schema } of pydantic.honoured) {
     const check = ajv.compile(schema);
     let whole = 0;
-    for (const temperature of temperatures) {
+    /* There is no seed here; a draw that comes to no end within its tokens says nothing, and another follows. */
+    for (let k = 0; k < temperatures.length || (whole === 0 && k < 20); k++) {
+      const temperature = temperatures[k % temperatures.length];
       const answer = await api.messages.create({ model, messages, max_tokens: 500, temperature, output_config: { format: { type: 'json_schema', schema } } });
       if (answer.stop_reason === 'max_tokens') continue;
       whole++;

@@ -5,7 +5,7 @@ import { createOpenAI } from '@ai-sdk/openai';
 import { createOpenAICompatible } from '@ai-sdk/openai-compatible';
 import { APICallError, generateObject, generateText, Output, stepCountIs, streamObject, streamText, tool } from 'ai';
 import { z } from 'zod';
-import { lookingFetch, test, until } from './harness.mjs';
+import { givenUp, lookingFetch, test } from './harness.mjs';
 
 globalThis.AI_SDK_LOG_WARNINGS = false;
 
@@ -162,17 +162,17 @@ async function objects(make, server) {
 
 async function aborts(make, server) {
   const { chat } = make(server);
-  const before = await server.metric('cancelled_total');
-  const controller = new AbortController();
-  const stream = streamText({ model: chat, prompt: story, temperature: 0, frequencyPenalty: -2, abortSignal: controller.signal, onError: () => {}, ...never });
-  let ended = false, n = 0;
-  for await (const part of stream.fullStream) {
-    if (part.type === 'text-delta' && ++n === 5) controller.abort();
-    ended ||= part.type === 'abort';
-  }
-  assert.ok(ended);
-  await until(async () => (await server.metric('cancelled_total')) === before + 1, 'it is noticed');
-  await until(async () => (await server.metric('queue_running')) === 0, 'nothing runs');
+  /* Responses has no penalty in this package, so that an answer may end by itself. */
+  await givenUp(server, async () => {
+    const controller = new AbortController();
+    const stream = streamText({ model: chat, prompt: story, temperature: 0, frequencyPenalty: -2, abortSignal: controller.signal, onError: () => {}, ...never });
+    let ended = false, n = 0;
+    for await (const part of stream.fullStream) {
+      if (part.type === 'text-delta' && ++n === 5) controller.abort();
+      ended ||= part.type === 'abort';
+    }
+    assert.ok(ended);
+  });
 }
 
 async function key(make, server) {
