@@ -63,8 +63,8 @@ tt_status tt_state_disk_open(tt_state_disk *d, const tt_model *m, const tt_state
             *err = e;
         return st;
     }
-    snprintf(d->note, sizeof d->note, "%.200s%s%.280s", e.file, e.file[0] != '\0' ? ": " : "",
-             e.message);
+    snprintf(d->note, sizeof d->note, "the directory is not used: %.180s%s%.280s", e.file,
+             e.file[0] != '\0' ? ": " : "", e.message);
     *why = st == TT_ERR_STATE ? TT_REFUSED_IN_USE : TT_REFUSED_IO;
     return TT_OK;
 }
