@@ -42,6 +42,7 @@ struct tt_store {
     size_t n_jobs, cap_jobs, first;
     job now; /* being written; payload NULL: none */
     bool give_up, stop, dirty, idle;
+    bool whole; /* what is queued ends with checkpoints: tidy after it */
     const tt_store_node *pinned;
     tt_store_stats stats;
     tt_state_refusal last;
@@ -337,6 +338,9 @@ static void *writer(void *arg)
             }
             continue;
         }
+        if (s->whole)
+            tt_store_table_tidy(&s->table);
+        s->whole = false;
         if (s->dirty && (news || s->stop))
             publish(s);
         news = false;
@@ -495,6 +499,18 @@ static tt_status read_block(tt_store *s, const tt_store_node *x, tt_store_part p
     return TT_OK;
 }
 
+/* Rows go with all below them, a checkpoint alone. */
+static void lose(tt_store *s, tt_store_node *x, tt_store_part part)
+{
+    if (part == TT_STORE_KV) {
+        tt_store_table_remove(&s->table, x);
+        return;
+    }
+    remove_file(s, x, TT_STORE_STATE);
+    s->dirty = true;
+    tt_store_table_forget(&s->table, x);
+}
+
 tt_status tt_store_read(tt_store *s, const tt_store_node *node, tt_store_part part, void *payload,
                         tt_error *err)
 {
@@ -510,7 +526,7 @@ tt_status tt_store_read(tt_store *s, const tt_store_node *node, tt_store_part pa
         refuse(s, st == TT_ERR_CORRUPT || st == TT_ERR_NOT_FOUND ? TT_REFUSED_CORRUPT
                                                                  : TT_REFUSED_IO);
         s->pinned = NULL;
-        tt_store_table_remove(&s->table, (tt_store_node *)node);
+        lose(s, (tt_store_node *)node, part);
         pthread_cond_broadcast(&s->done);
     }
     pthread_mutex_unlock(&s->mutex);
@@ -577,6 +593,7 @@ bool tt_store_put_kv(tt_store *s, const tt_digest *parent, const tt_digest *chai
                      const void *payload)
 {
     pthread_mutex_lock(&s->mutex);
+    s->whole = false;
     tt_store_node *x = add_node(s, parent, chain, made);
     if (x != NULL && !add_job(s, &(job){.node = x, .part = TT_STORE_KV, .payload = payload})) {
         tt_store_table_remove(&s->table, x);
@@ -616,6 +633,14 @@ static void cancel(tt_store *s, size_t i)
     }
 }
 
+void tt_store_handed_over(tt_store *s)
+{
+    pthread_mutex_lock(&s->mutex);
+    s->whole = true;
+    pthread_cond_signal(&s->work);
+    pthread_mutex_unlock(&s->mutex);
+}
+
 void tt_store_withdraw(tt_store *s, const void *payload)
 {
     pthread_mutex_lock(&s->mutex);
@@ -638,7 +663,7 @@ void tt_store_hold(tt_store *s)
 void tt_store_wait(tt_store *s)
 {
     pthread_mutex_lock(&s->mutex);
-    while (s->first < s->n_jobs || !s->idle)
+    while (s->first < s->n_jobs || s->whole || !s->idle)
         pthread_cond_wait(&s->done, &s->mutex);
     pthread_mutex_unlock(&s->mutex);
 }

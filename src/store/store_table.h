@@ -64,6 +64,7 @@ void tt_store_table_remove(tt_store_table *t, tt_store_node *x);
 void tt_store_table_forget(tt_store_table *t, tt_store_node *x);
 /* Nodes that serve nobody, from here up. */
 void tt_store_table_prune(tt_store_table *t, tt_store_node *x);
+void tt_store_table_tidy(tt_store_table *t); /* all of them */
 /* The checkpoint that costs least to make again, `but` excepted; NULL when there is none. */
 tt_store_node *tt_store_table_cheapest(const tt_store_table *t, const tt_store_node *but);
 
