@@ -206,7 +206,7 @@ static node *deepest(tt_state_cache *c, const tt_state_line *line, uint32_t at)
 
 static bool name_block(const tt_state_cache *c, const node *parent, node *x)
 {
-    const tt_digest *above = parent != &c->root          ? &parent->chain
+    const tt_digest *above = parent != &c->root      ? &parent->chain
                              : c->disk.store != NULL ? tt_store_root(c->disk.store)
                                                      : NULL;
     return c->disk.store == NULL ||

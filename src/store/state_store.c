@@ -120,9 +120,8 @@ static bool file_there(const tt_store *s, const tt_digest *chain, tt_store_part 
     char name[TT_STORE_NAME];
     struct stat sb;
     tt_store_file_name(chain, part, name);
-    return payload == 0 ||
-           (fstatat(s->dir, name, &sb, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(sb.st_mode) &&
-            (uint64_t)sb.st_size == payload + TT_STORE_HEAD);
+    return payload == 0 || (fstatat(s->dir, name, &sb, AT_SYMLINK_NOFOLLOW) == 0 &&
+                            S_ISREG(sb.st_mode) && (uint64_t)sb.st_size == payload + TT_STORE_HEAD);
 }
 
 static bool keep(void *ctx, tt_store_item *it)
@@ -146,8 +145,7 @@ static tt_status load_index(tt_store *s, uint32_t kinds, tt_error *err)
     uint8_t *bytes = NULL;
     size_t n = 0;
     tt_store_index ix;
-    tt_status st =
-        tt_store_file_load(&s->io, s->dir, "index", TT_STORE_MAX_INDEX, &bytes, &n, err);
+    tt_status st = tt_store_file_load(&s->io, s->dir, "index", TT_STORE_MAX_INDEX, &bytes, &n, err);
     if (st == TT_OK)
         st = tt_store_index_parse(bytes, n, kinds, &ix, err);
     if (st == TT_OK)
@@ -523,8 +521,8 @@ tt_status tt_store_read(tt_store *s, const tt_store_node *node, tt_store_part pa
     s->stats.reads++;
     s->stats.read += bytes + TT_STORE_HEAD;
     if (st != TT_OK) {
-        refuse(s, st == TT_ERR_CORRUPT || st == TT_ERR_NOT_FOUND ? TT_REFUSED_CORRUPT
-                                                                 : TT_REFUSED_IO);
+        refuse(s,
+               st == TT_ERR_CORRUPT || st == TT_ERR_NOT_FOUND ? TT_REFUSED_CORRUPT : TT_REFUSED_IO);
         s->pinned = NULL;
         lose(s, (tt_store_node *)node, part);
         pthread_cond_broadcast(&s->done);

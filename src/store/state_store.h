@@ -6,8 +6,8 @@
  * Not here:  tokens, sessions, what is worth writing (session/state_cache.c); payloads are opaque.
  * Laws:      (1) what is read is what was written, or it is a failure;  (2) the directory stays
  *            under its limit;  (3) nothing that fails here fails a request: it is counted, and rows
- *            that cannot be read are dropped with all below them;  (4) payloads are not copied: they stay
- *            the caller's, who must keep them until they are written or withdrawn.
+ *            that cannot be read are dropped with all below them;  (4) payloads are not copied:
+ *            they stay the caller's, who must keep them until they are written or withdrawn.
  * Threads:   one caller, and one thread of its own.
  */
 #ifndef TT_STORE_STATE_STORE_H

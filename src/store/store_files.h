@@ -41,12 +41,12 @@ typedef bool (*tt_store_go_on)(void *ctx);
  * time. `go_on` may be NULL. */
 TT_MUST_CHECK tt_status tt_store_file_write(const tt_store_io *io, int dir, const char *name,
                                             const void *head, size_t head_bytes,
-                                            const void *payload, size_t bytes,
-                                            tt_store_go_on go_on, void *ctx, tt_error *err);
+                                            const void *payload, size_t bytes, tt_store_go_on go_on,
+                                            void *ctx, tt_error *err);
 /* Exactly a head and `bytes` of payload, which is all that the file has (else TT_ERR_CORRUPT). */
 TT_MUST_CHECK tt_status tt_store_file_read(const tt_store_io *io, int dir, const char *name,
-                                           uint8_t head[TT_STORE_HEAD], void *payload,
-                                           size_t bytes, tt_error *err);
+                                           uint8_t head[TT_STORE_HEAD], void *payload, size_t bytes,
+                                           tt_error *err);
 /* A whole file of at most `max` bytes, allocated. TT_ERR_NOT_FOUND when there is none. */
 TT_MUST_CHECK tt_status tt_store_file_load(const tt_store_io *io, int dir, const char *name,
                                            size_t max, uint8_t **bytes, size_t *n, tt_error *err);

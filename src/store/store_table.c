@@ -206,7 +206,8 @@ tt_store_node *tt_store_table_find(const tt_store_table *t, const uint32_t *ids,
                                    tt_store_node **reached)
 {
     node *root = (node *)&t->root[0], *best = NULL, *deep = root;
-    for (node *x = next_match(root, root, ids, most); x != NULL; x = next_match(root, x, ids, most)) {
+    for (node *x = next_match(root, root, ids, most); x != NULL;
+         x = next_match(root, x, ids, most)) {
         if (better(x, best))
             best = x;
         if (x->tokens > deep->tokens)

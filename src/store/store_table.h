@@ -46,8 +46,8 @@ void tt_store_table_free(tt_store_table *t); /* tells nobody */
 /* Takes in what an index says, as far as `keep` finds its files: `keep` may take the checkpoint
  * out of the item, and returns whether the block stays. */
 TT_MUST_CHECK tt_status tt_store_table_load(tt_store_table *t, const tt_store_index *ix,
-                                            bool (*keep)(void *ctx, tt_store_item *item),
-                                            void *ctx, tt_error *err);
+                                            bool (*keep)(void *ctx, tt_store_item *item), void *ctx,
+                                            tt_error *err);
 void tt_store_table_write(const tt_store_table *t, tt_buf *b);
 /* Bytes of the index that would be written. */
 uint64_t tt_store_table_index_bytes(const tt_store_table *t);

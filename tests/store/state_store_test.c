@@ -146,13 +146,14 @@ static void leave(tt_store *s, unsigned i, uint32_t blocks, uint32_t every)
     tt_digest above = *tt_store_root(s), name;
     ids_of(i, ids);
     for (uint32_t b = 0; b < blocks; b++, above = name) {
-        assert_int_equal(
-            tt_store_chain(&above, ids + b * TT_BLOCK, made_of(i, b), &name, NULL), TT_OK);
+        assert_int_equal(tt_store_chain(&above, ids + b * TT_BLOCK, made_of(i, b), &name, NULL),
+                         TT_OK);
         if (!tt_store_has(s, &name, TT_STORE_KV) &&
             !tt_store_put_kv(s, &above, &name, made_of(i, b), payload(&name, TT_STORE_KV)))
             break;
         if ((b + 1) % every == 0 && !tt_store_has(s, &name, TT_STORE_STATE))
-            (void)tt_store_put_state(s, &name, TT_CHECKPOINT_PROMPT, payload(&name, TT_STORE_STATE));
+            (void)tt_store_put_state(s, &name, TT_CHECKPOINT_PROMPT,
+                                     payload(&name, TT_STORE_STATE));
     }
     tt_store_handed_over(s);
 }

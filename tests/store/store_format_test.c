@@ -129,16 +129,36 @@ static void indexes_out_of_range(void **state)
         tt_store_index ix;
         tt_buf b;
         switch (what) {
-        case 0: it.key = 2; break;
-        case 1: it.kind = 9; break;
-        case 2: it.kind = 0; break; /* with a state */
-        case 3: it.tokens = 128; break;
-        case 4: it.tokens = 63; break;
-        case 5: it.made = 65; break;
-        case 6: it.used = 51; break;
-        case 7: it.kv_bytes = TT_STORE_MAX_PAYLOAD + 1; break;
-        case 8: it.parent.b[31] = 1; break;
-        default: clock = UINT64_MAX; break;
+        case 0:
+            it.key = 2;
+            break;
+        case 1:
+            it.kind = 9;
+            break;
+        case 2:
+            it.kind = 0;
+            break; /* with a state */
+        case 3:
+            it.tokens = 128;
+            break;
+        case 4:
+            it.tokens = 63;
+            break;
+        case 5:
+            it.made = 65;
+            break;
+        case 6:
+            it.used = 51;
+            break;
+        case 7:
+            it.kv_bytes = TT_STORE_MAX_PAYLOAD + 1;
+            break;
+        case 8:
+            it.parent.b[31] = 1;
+            break;
+        default:
+            clock = UINT64_MAX;
+            break;
         }
         write_index(&b, &it, 1, clock);
         assert_int_equal(tt_store_index_parse(b.data, b.len, 9, &ix, NULL), TT_ERR_CORRUPT);

@@ -2,8 +2,9 @@
  *
  * Owns:      what is injected, how often each call was made.
  * Not here:  the calls themselves: the system's, behind it.
- * Laws:      (1) what is not asked to fail is the system's, but that nothing waits for the disk;  (2) a call that fails has done nothing,
- *            but for a write that fills the disk, which may have written its beginning.
+ * Laws:      (1) what is not asked to fail is the system's, but that nothing waits for the disk;
+ *            (2) a call that fails has done nothing, but for a write that fills the disk, which may
+ *            have written its beginning.
  * Threads:   any.
  */
 #ifndef TT_TEST_FAULTY_STORE_H
