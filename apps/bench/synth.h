@@ -23,9 +23,9 @@
 typedef struct synth_options {
     const char *preset, *output;
     const char *tokenizer; /* a checkpoint whose tokenizer the model gets; NULL: none */
-    uint32_t bits;       /* 4, 8: of linears and experts */
-    uint32_t table_bits; /* 4, 8, 16: of embeddings and head */
-    uint32_t layers;     /* 0: all */
+    uint32_t bits;         /* 4, 8: of linears and experts */
+    uint32_t table_bits;   /* 4, 8, 16: of embeddings and head */
+    uint32_t layers;       /* 0: all */
     float locality;
     uint64_t seed;
     bool overwrite, quiet;
