@@ -36,7 +36,7 @@ typedef struct speed_run {
     measured *run;    /* [repeat] in the order they were run */
     tt_model *model;
     tt_session *session[TT_MOST_SEQUENCES]; /* none with fill */
-    bench_timeline timeline; /* with fill */
+    bench_timeline timeline;                /* with fill */
     tt_cache_trace_writer writer;
     bool tracing;
     uint32_t vocab;

@@ -62,10 +62,10 @@ static void delta_net(tt_step *s, const tt_delta_weights *w, uint32_t i)
     tt_line t;
 
     mul_all(s, b->x, 4,
-            (tt_product[]){{b->u, &w->qkv},            /* [T, C] */
-                           {b->z, &w->z},              /* [T, Hv, dv] */
-                           {b->b, &w->b},              /* [T, Hv] */
-                           {b->a, &w->a}});            /* [T, Hv] */
+            (tt_product[]){{b->u, &w->qkv}, /* [T, C] */
+                           {b->z, &w->z},   /* [T, Hv, dv] */
+                           {b->b, &w->b},   /* [T, Hv] */
+                           {b->a, &w->a}}); /* [T, Hv] */
     for (uint32_t n = 0; tt_step_line(s, n, &t); n++)
         OP(conv_silu, b->c + (size_t)t.row0 * C, tt_recurrent_conv(t.recurrent, i),
            b->u + (size_t)t.row0 * C, w->conv, C, t.T); /* [T, q | k | v] */

@@ -38,7 +38,7 @@ struct tt_model {
         tt_scratch scratch;
         tt_moe moe;
     } beside;
-    bool reading; /* a prefill step is in work */
+    bool reading;          /* a prefill step is in work */
     char key[TT_MAX_NAME]; /* what a snapshot is bound to: manifest, backend, level, rope */
     double load_seconds;
     tt_stage_times *times; /* the caller's; NULL: nothing is measured */

@@ -366,9 +366,9 @@ tt_status tt_plan_make(const tt_install *in, const tt_model_options *o, uint64_t
     p.sequences = o->sequences > 0 ? o->sequences : 1;
     p.kv = p.sequences * ((uint64_t)p.max_context * tt_kv_token_bytes(&a, o->kv_bits));
     uint64_t row = (uint64_t)a.vocab_size + tt_block_count(a.vocab_size); /* of logits */
-    p.state = p.sequences * (2 * tt_recurrent_bytes(&a) + row * sizeof(float) +
-                             p.max_context / TT_BLOCK + 1 +
-                             (uint64_t)p.max_context * sizeof(uint32_t));
+    p.state =
+        p.sequences * (2 * tt_recurrent_bytes(&a) + row * sizeof(float) + p.max_context / TT_BLOCK +
+                       1 + (uint64_t)p.max_context * sizeof(uint32_t));
     f.fixed = fixed_cost(in, p.threads);
     /* A budget cannot be kept with memory that is not there. */
     uint64_t limit = p.budget < available ? p.budget : available;

@@ -572,9 +572,10 @@ static tt_status check_decode(tt_session *const *s, const uint32_t *ids, size_t 
         TT_TRY(check_ids(s[i], &ids[i], 1, err));
     }
     if (!tt_model_can_decode(s[0]->model))
-        return tt_fail(err, TT_ERR_STATE,
-                       "no token can be decoded inside this prompt: it leaves too few expert slots, "
-                       "or the model was opened for one sequence (sequences)");
+        return tt_fail(
+            err, TT_ERR_STATE,
+            "no token can be decoded inside this prompt: it leaves too few expert slots, "
+            "or the model was opened for one sequence (sequences)");
     return TT_OK;
 }
 
