@@ -416,7 +416,11 @@ static void leave(tt_session *s, tt_checkpoint_kind kind)
 
 void tt_session_settle(tt_session *s)
 {
+    tt_state_line line = line_of(s);
     leave(s, TT_CHECKPOINT_GENERATION);
+    if (s->cache != NULL && s->open_turn)
+        tt_state_cache_settle(s->cache, &line);
+    s->open_turn = false;
 }
 
 static bool is_cold(const tt_session *s, uint32_t at)
@@ -526,9 +530,12 @@ tt_status tt_session_sync(tt_session *s, const uint32_t *ids, size_t n, const tt
     if (s->model->reading)
         return tt_fail(err, TT_ERR_STATE, "another session of this model is reading a prompt");
     tt_session_settle(s);
+    s->open_turn = true;
     if (!all && all_there(s, ids, n)) {
-        f = (tt_state_found){(uint32_t)n, TT_TIER_SESSION, TT_CHECKPOINT_PROMPT, is_cold(s, s->n),
-                             NULL};
+        f = (tt_state_found){.at = (uint32_t)n,
+                             .tier = TT_TIER_SESSION,
+                             .kind = TT_CHECKPOINT_PROMPT,
+                             .cold = is_cold(s, s->n)};
     } else if (all) {
         TT_TRY(tt_session_rewind(s, 0, err));
     } else {
