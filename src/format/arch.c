@@ -150,8 +150,9 @@ static tt_status check_ranges(const tt_arch *a, const char *file, tt_error *err)
 /* What the sizes of qwen4_exp have to do with one another. */
 static tt_status check_qwen4(const tt_arch *a, const char *file, tt_error *err)
 {
-    if (TT_BLOCK % a->indexer_block != 0)
-        INVALID("indexer_block %u does not divide %u", a->indexer_block, TT_BLOCK);
+    if (TT_BLOCK % a->indexer_block != 0 || a->indexer_dim % a->indexer_block != 0)
+        INVALID("indexer_block %u does not divide %u and indexer_dim %u", a->indexer_block,
+                TT_BLOCK, a->indexer_dim);
     if (a->indexer_budget % a->indexer_block != 0)
         INVALID("indexer_budget %u is not a multiple of indexer_block %u", a->indexer_budget,
                 a->indexer_block);

@@ -12,7 +12,9 @@
 #include "format/install.h"
 #include "model/governor.h"
 #include "model/heat.h"
+#include "model/indexer.h"
 #include "model/moe.h"
+#include "model/ngram.h"
 #include "model/plan.h"
 #include "model/rope.h"
 #include "model/weights.h"
@@ -31,6 +33,8 @@ struct tt_model {
     tt_heat heat;
     tt_governor governor;
     tt_scratch scratch;
+    tt_indexer indexer; /* qwen4_exp only, like the next */
+    tt_ngram ngram;
     char key[TT_MAX_NAME]; /* what a snapshot is bound to: manifest, backend, level, rope */
     double load_seconds;
     tt_stage_times *times; /* the caller's; NULL: nothing is measured */

@@ -8,8 +8,10 @@
 #include "base/machine.h"
 #include "io/expert_cache.h"
 #include "model/expert_reader.h"
+#include "model/indexer.h"
 #include "model/kv_cache.h"
 #include "model/moe.h"
+#include "model/ngram.h"
 #include "model/recurrent.h"
 #include "model/step.h"
 #include "model/weights.h"
@@ -196,6 +198,8 @@ static void add_up(tt_plan *p, const plan_for *f, uint32_t chunk, uint32_t slots
     p->slots_total = p->slots_per_layer * p->n_moe_layers;
     p->expert_slots = slots_cost(p, f->layout, slots);
     p->scratch = tt_scratch_cost(f->arch, chunk) + tt_moe_cost(f->arch, chunk) +
+                 tt_indexer_cost(f->arch, p->kv_bits, p->max_context, chunk) +
+                 tt_ngram_cost(f->arch) +
                  tt_backend_cost(p->threads, &limits);
     p->fixed = f->fixed + kernel_cost(p);
     p->total =

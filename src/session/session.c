@@ -166,6 +166,7 @@ static tt_step make_step(tt_session *s, const uint32_t *ids, uint32_t T, bool pr
                      .kv = &s->kv,
                      .recurrent = &s->recurrent,
                      .tokens = ids,
+                     .past = s->tokens,
                      .pos0 = s->n,
                      .T = T,
                      .prefill = prefill,

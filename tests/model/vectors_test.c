@@ -105,7 +105,7 @@ static void expect_below(double value, double bar, const char *what, const char 
 
 static void check_layers(const run *r, const tt_safetensors *e, const char *where)
 {
-    uint32_t H = r->arch->hidden_size, K = r->arch->top_k;
+    uint32_t H = tt_arch_residual(r->arch), K = r->arch->top_k;
     char name[64], what[96];
     for (uint32_t l = 0; l < r->arch->n_layers; l++) {
         snprintf(name, sizeof name, "layer.%u.hidden", l);
@@ -220,7 +220,7 @@ static void check_greedy(run *r, const json_t *expected, const char *where)
 static run make_run(tt_session *s, uint32_t T, uint32_t logits_rows)
 {
     const tt_arch *a = &s->model->arch;
-    size_t L = a->n_layers, H = a->hidden_size, K = a->top_k > 0 ? a->top_k : 1;
+    size_t L = a->n_layers, H = tt_arch_residual(a), K = a->top_k > 0 ? a->top_k : 1;
     return (run){.session = s,
                  .arch = a,
                  .T = T,
@@ -312,6 +312,16 @@ static void moe_yarn(void **state)
 static void dense_random_tied(void **state)
 {
     check_case(&cases[2]);
+}
+/* The published set has this case; it is too large to be kept here. */
+static void qwen4exp_random(void **state)
+{
+    const char *dir = getenv("TT_QWEN4_VECTORS");
+    if (dir == NULL) {
+        print_message("skip: TT_QWEN4_VECTORS does not name a folder of vectors\n");
+        skip();
+    }
+    check_case(&(vcase){"qwen4exp-random", dir, NULL, dir});
 }
 static void tales(void **state)
 {
@@ -426,6 +436,7 @@ int main(void)
         cmocka_unit_test(moe_random),
         cmocka_unit_test(moe_yarn),
         cmocka_unit_test(dense_random_tied),
+        cmocka_unit_test(qwen4exp_random),
         cmocka_unit_test(tales),
         cmocka_unit_test(affine4),
         cmocka_unit_test(affine8),
