@@ -14,7 +14,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../support/made_checkpoint.h"
+#include "../support/tempdir.h"
 #include "../support/vectors.h"
+#include "base/file.h"
+#include "base/hash.h"
 
 typedef struct vcase {
     const char *name, *checkpoint, *weights, *expected;
@@ -313,6 +317,26 @@ static void dense_random_tied(void **state)
 {
     check_case(&cases[2]);
 }
+/* Weights that are made here must be those that the expectations were computed with. */
+static void qwen4exp_made(void **state)
+{
+    const char *dir = "tests/vectors/qwen4exp-made";
+    char weights[512], path[600], digest[TT_SHA256_HEX];
+    json_t *json = NULL;
+    tt_error err = {0};
+    made_options o = made_default();
+    tempdir_make(weights);
+    made_write(weights, &o);
+    snprintf(path, sizeof path, "%s/model.safetensors", weights);
+    assert_int_equal(tt_file_sha256(path, digest, NULL, NULL, NULL, &err), TT_OK);
+    assert_int_equal(
+        tt_json_load("tests/vectors/qwen4exp-made/expected.json", 1 << 24, &json, &err), TT_OK);
+    assert_string_equal(digest, json_string_value(json_object_get(json, "weights_sha256")));
+    json_decref(json);
+    check_case(&(vcase){"qwen4exp-made", dir, weights, dir});
+    tempdir_remove(weights);
+}
+
 /* The published set has this case; it is too large to be kept here. */
 static void qwen4exp_random(void **state)
 {
@@ -436,6 +460,7 @@ int main(void)
         cmocka_unit_test(moe_random),
         cmocka_unit_test(moe_yarn),
         cmocka_unit_test(dense_random_tied),
+        cmocka_unit_test(qwen4exp_made),
         cmocka_unit_test(qwen4exp_random),
         cmocka_unit_test(tales),
         cmocka_unit_test(affine4),
