@@ -153,9 +153,9 @@ static tt_status check_qwen4(const tt_arch *a, const char *file, tt_error *err)
     if (TT_BLOCK % a->indexer_block != 0 || a->indexer_dim % a->indexer_block != 0)
         INVALID("indexer_block %u does not divide %u and indexer_dim %u", a->indexer_block,
                 TT_BLOCK, a->indexer_dim);
-    if (a->indexer_budget % a->indexer_block != 0)
-        INVALID("indexer_budget %u is not a multiple of indexer_block %u", a->indexer_budget,
-                a->indexer_block);
+    if (a->indexer_budget % a->indexer_block != 0 || a->indexer_budget > TT_MAX_INDEX_BUDGET)
+        INVALID("indexer_budget %u is not a multiple of indexer_block %u up to %u",
+                a->indexer_budget, a->indexer_block, TT_MAX_INDEX_BUDGET);
     if (a->head_dim * a->partial_rotary > a->indexer_dim)
         INVALID("indexer_dim %u is less than the %g rotary dimensions", a->indexer_dim,
                 a->head_dim * a->partial_rotary);
