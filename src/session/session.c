@@ -168,6 +168,7 @@ static tt_step make_step(tt_session *s, const uint32_t *ids, uint32_t T, bool pr
                      .kv = &s->kv,
                      .recurrent = &s->recurrent,
                      .tokens = ids,
+                     .past = s->tokens,
                      .pos0 = s->n,
                      .T = T,
                      .prefill = prefill,
@@ -564,6 +565,9 @@ static tt_status check_decode(tt_session *const *s, const uint32_t *ids, size_t 
     if (n == 0 || n > TT_DECODE_ROWS)
         return tt_fail(err, TT_ERR_INVALID, "%zu sessions are to decode, must be 1 to %u", n,
                        TT_DECODE_ROWS);
+    if (n > 1 && s[0]->model->arch.family == TT_FAMILY_QWEN4_EXP)
+        return tt_fail(err, TT_ERR_UNSUPPORTED,
+                       "%zu sessions: models of this family decode one at a time", n);
     for (size_t i = 0; i < n; i++) {
         for (size_t k = 0; k < i; k++)
             if (s[k] == s[i])
