@@ -47,7 +47,8 @@ typedef struct tt_engine_info {
     bool loadable;            /* as far as was seen when it was last looked at or loaded */
     char reason[TT_SENTENCE]; /* why it is not, or what a load will be like that is not as usual; ""
                                */
-    tt_plan plan;             /* zeros when there is no model behind it */
+    char cache_note[TT_SENTENCE]; /* of the directory of the prompt cache, or "" */
+    tt_plan plan;                 /* zeros when there is no model behind it */
 } tt_engine_info;
 
 typedef struct tt_engine_render {

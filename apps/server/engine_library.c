@@ -187,6 +187,19 @@ static bool on_load(void *ctx, uint64_t done, uint64_t total)
     return l->go_on(l->ctx);
 }
 
+static tt_status open_cache(tt_library_engine *e, tt_engine_info *info, tt_error *err)
+{
+    TT_TRY(tt_state_cache_create(e->model, &e->cache, err));
+    if (e->o.disk.dir != NULL) {
+        tt_state_disk_options disk = e->o.disk;
+        disk.render = "chat";
+        TT_TRY(tt_state_cache_use_disk(e->cache, &disk, err));
+        snprintf(info->cache_note, sizeof info->cache_note, "%s",
+                 tt_state_cache_disk_note(e->cache));
+    }
+    return TT_OK;
+}
+
 static tt_status load_all(tt_library_engine *e, const loading *l, tt_engine_info *info,
                           tt_error *err)
 {
@@ -196,7 +209,7 @@ static tt_status load_all(tt_library_engine *e, const loading *l, tt_engine_info
     TT_TRY(tt_model_open(e->install, &load, on_load, (void *)l, &e->model, err));
     info->plan = *tt_model_get_plan(e->model);
     if (info->plan.prompt_cache > 0)
-        TT_TRY(tt_state_cache_create(e->model, &e->cache, err));
+        TT_TRY(open_cache(e, info, err));
     for (uint32_t i = 0; i < info->plan.sequences; i++) {
         TT_TRY(tt_session_create(e->model, &e->seats[i].session, err));
         TT_TRY(tt_session_use_cache(e->seats[i].session, e->cache, err));

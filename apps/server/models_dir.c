@@ -89,7 +89,8 @@ static tt_status open_entry(tt_models *m, entry *e, const tt_models_places *plac
                              .reserved = m->memory.total,
                              .probe = places->probe,
                              .heat = m->o->load.heat_profile,
-                             .load = m->o->load};
+                             .load = m->o->load,
+                             .disk = m->o->disk};
     if (lo.heat == NULL && lo.load.warm_seconds != 0.0f &&
         tt_heat_path(e->path, places->xdg_cache_home, places->home, e->heat))
         lo.heat = e->heat;

@@ -142,6 +142,20 @@ static tt_status load_first(tt_models *models, tt_error *err)
                               : tt_model_set_use(tt_models_set(models), i, not_stopped, NULL, err);
 }
 
+/* What there is to say of the directory of the prompt cache. */
+static void tell_cache(tt_models *models, const tt_server_log *log)
+{
+    tt_model_set *set = tt_models_set(models);
+    size_t i = tt_model_set_loaded(set);
+    tt_engine_info info = {0};
+    if (i == TT_MODEL_NONE)
+        return;
+    tt_server_engine e = tt_model_set_engine(set, i, false);
+    e.ops->describe(e.self, &info);
+    if (info.cache_note[0] != '\0')
+        tt_log_say(log, "prompt cache: %s", info.cache_note);
+}
+
 static tt_status serve(const tt_server_options *o, tt_model_set *models, const char *key,
                        const tt_server_log *log, int *sig, tt_error *err)
 {
@@ -178,6 +192,8 @@ static int run(const tt_server_options *o, const tt_models_places *places)
     if (o->models_dir != NULL)
         tt_models_tell(models);
     tt_status st = load_first(models, &err);
+    if (st == TT_OK && o->models_dir == NULL)
+        tell_cache(models, &log);
     loads.fd = log.fd;
     if (st == TT_OK)
         st = serve(o, tt_models_set(models), o->key_file != NULL ? key : NULL, &log, &sig, &err);

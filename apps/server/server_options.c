@@ -124,6 +124,7 @@ tt_status tt_server_options_parse(tt_server_options *out, int argc, char *const 
                            "options");
         o.log_json = w.log == 1;
         TT_TRY(tt_model_args_apply(&o.load, &w.model, err));
+        o.disk = w.model.disk;
         TT_TRY(check(&o, err));
     }
     *out = o;

@@ -436,6 +436,29 @@ TT_API TT_MUST_CHECK tt_status tt_state_cache_create(tt_model *model, tt_state_c
                                                      tt_error *err);
 TT_API void tt_state_cache_close(tt_state_cache **cache);
 
+/* The directory that keeps state from one run to the next (docs/format-state.md). */
+typedef struct tt_state_disk_options {
+    const char *dir; /* made when it is not there; must be the user's own, and closed to others */
+    uint64_t limit;  /* bytes of its files; 0: 8 GiB */
+    const char *render; /* how prompts are made of conversations: a word of a-z 0-9 _ . - that
+                           state is bound to, such as "chat"; NULL: "none" */
+    uint64_t reserved[4];
+} tt_state_disk_options;
+
+/* From now on the cache, which must be empty still, has a directory: what prompts leave is written
+ * there while nothing else is to be done, and prompts begin with what is there. It takes an eighth
+ * of the cache's memory at most. A directory that is another user's, or that others may write to,
+ * is TT_ERR_INVALID; one that another process uses, or that cannot be read or written, is left
+ * alone: TT_OK, counted as refused, and tt_state_cache_disk_note says so. */
+TT_API TT_MUST_CHECK tt_status tt_state_cache_use_disk(tt_state_cache *cache,
+                                                       const tt_state_disk_options *opts,
+                                                       tt_error *err);
+/* A sentence about the directory when there is something to say: why it is not used, or which line
+ * of the key all that is there has otherwise. Else "". Owned by the cache. */
+TT_API const char *tt_state_cache_disk_note(const tt_state_cache *cache);
+/* Waits until what was left for the directory is written. Closing does it too. */
+TT_API void tt_state_cache_flush(tt_state_cache *cache);
+
 /* From now on the session finds and leaves its prompts there; NULL: nowhere. A cache of another
  * model is TT_ERR_INVALID. */
 TT_API TT_MUST_CHECK tt_status tt_session_use_cache(tt_session *session, tt_state_cache *cache,
@@ -456,6 +479,20 @@ typedef struct tt_session_reuse {
 
 TT_API void tt_session_get_reuse(const tt_session *session, tt_session_reuse *reuse);
 
+/* Of the directory; zeros without one. */
+typedef struct tt_state_disk_stats {
+    uint64_t limit, bytes;        /* of its files */
+    uint64_t blocks, checkpoints; /* there, those of other keys among them */
+    uint64_t writes, written;     /* files of rows and checkpoints, and their bytes */
+    uint64_t index_written;       /* bytes of indexes */
+    uint64_t reads, read;         /* files and bytes */
+    uint64_t waiting;             /* files that are to be written */
+    uint64_t dropped;             /* files that were to be written and were not */
+    uint64_t evicted;             /* checkpoints */
+    uint64_t swept;               /* files that were not in the index, at the start */
+    uint64_t reserved[4];
+} tt_state_disk_stats;
+
 typedef struct tt_state_cache_stats {
     uint64_t limit, bytes;                     /* of memory */
     uint64_t blocks, checkpoints;              /* in memory */
@@ -464,6 +501,7 @@ typedef struct tt_state_cache_stats {
     uint64_t served[TT_TIERS][TT_CHECKPOINTS]; /* tokens that were not computed again */
     uint64_t refused[TT_REFUSALS];
     uint64_t evicted; /* checkpoints */
+    tt_state_disk_stats disk;
     uint64_t reserved[8];
 } tt_state_cache_stats;
 

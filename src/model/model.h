@@ -13,7 +13,9 @@
 #include "format/install.h"
 #include "model/governor.h"
 #include "model/heat.h"
+#include "model/indexer.h"
 #include "model/moe.h"
+#include "model/ngram.h"
 #include "model/plan.h"
 #include "model/rope.h"
 #include "model/weights.h"
@@ -39,6 +41,8 @@ struct tt_model {
         tt_moe moe;
     } beside;
     bool reading;          /* a prefill step is in work */
+    tt_indexer indexer; /* qwen4_exp only, like the next */
+    tt_ngram ngram;
     char key[TT_MAX_NAME]; /* what a snapshot is bound to: manifest, backend, level, rope */
     double load_seconds;
     tt_stage_times *times; /* the caller's; NULL: nothing is measured */

@@ -8,8 +8,10 @@
 #include "base/machine.h"
 #include "io/expert_cache.h"
 #include "model/expert_reader.h"
+#include "model/indexer.h"
 #include "model/kv_cache.h"
 #include "model/moe.h"
+#include "model/ngram.h"
 #include "model/recurrent.h"
 #include "model/step.h"
 #include "model/weights.h"
@@ -71,6 +73,10 @@ static tt_status check_options(const tt_model_options *o, const tt_arch *a, tt_e
     if (o->sequences > TT_DECODE_ROWS)
         return tt_fail(err, TT_ERR_INVALID, "%u sequences (sequences) asked, at most %u",
                        o->sequences, TT_DECODE_ROWS);
+    if (o->sequences > 1 && a->family == TT_FAMILY_QWEN4_EXP)
+        return tt_fail(err, TT_ERR_UNSUPPORTED,
+                       "%u sequences (sequences): models of this family decode one at a time",
+                       o->sequences);
     if (o->threads > TT_MAX_THREADS)
         return tt_fail(err, TT_ERR_INVALID, "%u threads asked, at most %u", o->threads,
                        TT_MAX_THREADS);
@@ -199,6 +205,8 @@ static void add_up(tt_plan *p, const plan_for *f, uint32_t chunk, uint32_t slots
     p->slots_total = p->slots_per_layer * p->n_moe_layers;
     p->expert_slots = slots_cost(p, f->layout, slots);
     p->scratch = tt_scratch_cost(f->arch, chunk) + tt_moe_cost(f->arch, chunk) +
+                 tt_indexer_cost(f->arch, p->kv_bits, p->max_context, chunk) +
+                 tt_ngram_cost(f->arch) +
                  tt_backend_cost(p->threads, &limits);
     if (p->sequences > 1)
         p->scratch += tt_scratch_cost_beside(f->arch) + tt_moe_cost(f->arch, TT_DECODE_ROWS);
