@@ -358,8 +358,12 @@ static void source_line(tt_buf *b, const tt_engine *e, const tt_answer *a)
 static void answer_lines(const tt_engine *e, const tt_answer *a, tt_buf *b)
 {
     size_t computed = a->prompt_tokens - a->reused_tokens;
-    tt_buf_printf(b, "prompt    %zu tokens, %zu reused, %zu computed in %.3f s, %.1f tokens/s\n",
-                  a->prompt_tokens, a->reused_tokens, computed, a->prefill_s, prefill_rate(a));
+    tt_buf_printf(b, "prompt    %zu tokens, %zu reused", a->prompt_tokens, a->reused_tokens);
+    if (a->reused_tokens > 0)
+        tt_buf_printf(b, " (%s, %s)", tt_state_tier_name(a->reuse.tier),
+                      tt_checkpoint_name(a->reuse.kind));
+    tt_buf_printf(b, ", %zu computed in %.3f s, %.1f tokens/s\n", computed, a->prefill_s,
+                  prefill_rate(a));
     tt_buf_printf(b, "answer    %zu tokens in %.3f s, %.1f tokens/s, ended by %s",
                   a->completion_tokens, a->decode_s, decode_rate(a), tt_finish_word(a->finish));
     if (a->first_text_s >= 0)
@@ -455,10 +459,11 @@ tt_status tt_report_json(const tt_engine *e, const tt_answer *a, const json_t *p
 {
     json_t *root = json_object();
     json_t *rest =
-        json_pack("{s:s, s:I, s:I, s:I, s:o, s:s, s:s, s:s, s:I, s:o, s:I}", "finish_reason",
+        json_pack("{s:s, s:I, s:I, s:I, s:s, s:s, s:o, s:s, s:s, s:s, s:I, s:o, s:I}", "finish_reason",
                   tt_finish_word(a->finish), "prompt_tokens", (json_int_t)a->prompt_tokens,
                   "completion_tokens", (json_int_t)a->completion_tokens, "reused_tokens",
-                  (json_int_t)a->reused_tokens, "timings", timings_json(e, a), "model",
+                  (json_int_t)a->reused_tokens, "reused_from", tt_state_tier_name(a->reuse.tier),
+                  "reused_kind", tt_checkpoint_name(a->reuse.kind), "timings", timings_json(e, a), "model",
                   e->plan.model_id, "backend", e->plan.backend, "cpu_level", e->plan.cpu_level,
                   "seed", (json_int_t)e->sampling.seed, "expert_cache", cache_json(e, a),
                   "peak_rss_bytes", (json_int_t)tt_machine_peak_rss());

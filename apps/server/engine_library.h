@@ -21,7 +21,8 @@ typedef struct tt_library_options {
     uint64_t reserved;     /* bytes of the budget that are not the model's */
     const char *probe;     /* tt_model_options.probe_file of a load; looking measures nothing */
     const char *heat;      /* tt_model_options.heat_profile, or NULL */
-    tt_model_options load; /* its texts, and `probe`, must outlive the engine */
+    tt_model_options load; /* its texts, those of `disk` and `probe` must outlive the engine */
+    tt_state_disk_options disk; /* dir NULL: none */
 } tt_library_options;
 
 /* Reads what the install says of itself; that it could be loaded is asked with `look`. */

@@ -510,6 +510,20 @@ static tt_status pack(finish *f, tt_error *err)
     return TT_OK;
 }
 
+tt_status tt_builder_without_end(tt_builder *b, const uint32_t *states, uint32_t n, bool *without,
+                                 tt_error *err)
+{
+    finish f = {.b = b};
+    TT_TRY(tt_builder_status(b, err));
+    bool ok = allocate(&f) && find_predecessors(&f) && list_values(&f);
+    if (ok)
+        find_needs(&f);
+    for (uint32_t i = 0; ok && i < n; i++)
+        without[i] = states[i] != TT_NO_STATE && f.need[states[i]] > TT_AUTOMATON_NEST;
+    release(&f);
+    return ok ? TT_OK : tt_fail(err, TT_ERR_NOMEM, "out of memory for the grammar");
+}
+
 tt_status tt_automaton_finish(tt_builder *b, const tt_starts *starts, tt_automaton *out,
                               tt_error *err)
 {

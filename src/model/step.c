@@ -11,7 +11,8 @@ static uint64_t aligned(uint64_t bytes)
 
 /* Lays the buffers out in list order, those of one kind of block over those of another; with s NULL
  * only the size is wanted. */
-static uint64_t lay_out(tt_scratch *s, const tt_arch *a, uint64_t step_rows, char *base)
+static uint64_t lay_out(tt_scratch *s, const tt_arch *a, uint64_t step_rows, uint64_t logits_rows,
+                        char *base)
 {
     uint64_t at = 0, most, rows = step_rows;
 #define PLACE(type, name, width)                                                                   \
@@ -37,24 +38,46 @@ static uint64_t lay_out(tt_scratch *s, const tt_arch *a, uint64_t step_rows, cha
     at = shared;
     TT_SCRATCH_NGRAM(PLACE)
     most = at > most ? at : most;
+    at = most;
+    rows = logits_rows;
+    PLACE(float, logits, a->vocab_size)
+    PLACE(float, top, tt_block_count(a->vocab_size))
 #undef PLACE
-    if (s != NULL)
-        s->logits = (float *)(base + most);
-    return most + aligned((uint64_t)TT_LOGITS_ROWS * a->vocab_size * sizeof(float));
+    return at;
 }
 
 uint64_t tt_scratch_cost(const tt_arch *a, uint32_t rows)
 {
-    return lay_out(NULL, a, rows, NULL);
+    return lay_out(NULL, a, rows, TT_LOGITS_ROWS, NULL);
+}
+
+uint64_t tt_scratch_cost_beside(const tt_arch *a)
+{
+    return lay_out(NULL, a, TT_DECODE_ROWS, 0, NULL);
+}
+
+static tt_status init(tt_scratch *s, const tt_arch *a, uint32_t rows, uint32_t logits_rows,
+                      tt_error *err)
+{
+    *s = (tt_scratch){.bytes = lay_out(NULL, a, rows, logits_rows, NULL)};
+    tt_status st = tt_mem_alloc(s->bytes, "step scratch", &s->block, err);
+    if (st == TT_OK)
+        (void)lay_out(s, a, rows, logits_rows, s->block);
+    return st;
 }
 
 tt_status tt_scratch_init(tt_scratch *s, const tt_arch *a, uint32_t rows, tt_error *err)
 {
-    *s = (tt_scratch){.bytes = tt_scratch_cost(a, rows)};
-    tt_status st = tt_mem_alloc(s->bytes, "step scratch", &s->block, err);
-    if (st == TT_OK)
-        (void)lay_out(s, a, rows, s->block);
-    return st;
+    return init(s, a, rows, TT_LOGITS_ROWS, err);
+}
+
+tt_status tt_scratch_init_beside(tt_scratch *s, const tt_arch *a, const tt_scratch *other,
+                                 tt_error *err)
+{
+    TT_TRY(init(s, a, TT_DECODE_ROWS, 0, err));
+    s->logits = other->logits;
+    s->top = other->top;
+    return TT_OK;
 }
 
 void tt_scratch_free(tt_scratch *s)

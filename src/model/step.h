@@ -121,6 +121,7 @@ typedef struct tt_scratch {
     TT_SCRATCH_MIX(TT_SCRATCH_FIELD_)
     TT_SCRATCH_NGRAM(TT_SCRATCH_FIELD_)
     float *logits; /* [TT_LOGITS_ROWS, vocab] */
+    float *top;    /* [TT_LOGITS_ROWS, blocks of vocab] their maxima (base/block_max.h) */
     void *block;
     uint64_t bytes;
 } tt_scratch;
@@ -129,6 +130,11 @@ typedef struct tt_scratch {
 uint64_t tt_scratch_cost(const tt_arch *arch, uint32_t rows);
 TT_MUST_CHECK tt_status tt_scratch_init(tt_scratch *s, const tt_arch *arch, uint32_t rows,
                                         tt_error *err);
+/* The same for decode steps that are made while a prefill step is in work, with the logits of
+ * `other`, which that step needs at its end only. */
+uint64_t tt_scratch_cost_beside(const tt_arch *arch);
+TT_MUST_CHECK tt_status tt_scratch_init_beside(tt_scratch *s, const tt_arch *arch,
+                                               const tt_scratch *other, tt_error *err);
 void tt_scratch_free(tt_scratch *s);
 
 /* A place in a step where the recurrent state is copied as it goes by. */
@@ -136,6 +142,13 @@ typedef struct tt_state_mark {
     uint32_t at;  /* tokens before it; a multiple of 64 */
     float *block; /* as tt_recurrent.block */
 } tt_state_mark;
+
+/* Rows of a step that follow one another in one timeline. */
+typedef struct tt_line {
+    tt_kv_cache *kv;
+    tt_recurrent *recurrent;
+    uint32_t pos0, row0, T;
+} tt_line;
 
 typedef struct tt_step {
     struct tt_model *model;
@@ -147,7 +160,13 @@ typedef struct tt_step {
     const uint32_t *tokens; /* [T] */
     const uint32_t *past;   /* [pos0 of the whole step] tokens before it */
     uint32_t pos0, T;
+    /* Decode of several timelines at once, TT_DECODE_ROWS rows at most: whose rows they are, in
+     * order; kv and recurrent are NULL then, pos0 is 0 and nothing is traced. NULL: all rows are of
+     * the timeline above. */
+    const tt_line *lines;
+    uint32_t n_lines;
     bool prefill;          /* chunked delta rule; false: row after row */
+    bool beside;           /* decode with the model's tables for it: a prefill may be in work */
     const tt_trace *trace; /* may be NULL */
     /* Ascending, inside the step or at its end. Spans end there too, so that no step has to. */
     const tt_state_mark *marks;
@@ -172,6 +191,15 @@ typedef struct tt_span {
 /* for (tt_span_first(&p, s); p.step.T > 0; tt_span_next(&p, s, layer)); none when a step failed. */
 void tt_span_first(tt_span *p, const tt_step *s);
 void tt_span_next(tt_span *p, tt_step *s, uint32_t layer);
+
+/* Timeline `n` of the step and its rows; false past the last. */
+static inline bool tt_step_line(const tt_step *s, uint32_t n, tt_line *line)
+{
+    if (n >= (s->lines != NULL ? s->n_lines : 1))
+        return false;
+    *line = s->lines != NULL ? s->lines[n] : (tt_line){s->kv, s->recurrent, s->pos0, 0, s->T};
+    return true;
+}
 
 /* After a span has gone through linear layer `i`: copies its state to the marks at the span's end.
  */

@@ -64,13 +64,13 @@ static void refusals(void **state)
 static void memory(void **state)
 {
     (void)state;
-    tt_server_memory m = tt_server_memory_of(16, 0, 0);
+    tt_server_memory m = tt_server_memory_of(16, 1, 0, 0);
     assert_true(m.requests == TT_REQUEST_MEMORY);
     assert_true(m.total == m.requests + m.connections + m.streams + m.responses + m.rendering +
                                m.grammars + m.tokenizers);
-    assert_true(tt_server_memory_of(16, 1000, 0).total == m.total + 1000 * TT_TOKENIZERS_BESIDES);
-    assert_true(tt_server_memory_of(16, 0, 1000).grammars > m.grammars);
-    assert_true(tt_server_memory_of(1024, 0, 0).total > m.total);
+    assert_true(tt_server_memory_of(16, 1, 1000, 0).total == m.total + 1000 * TT_TOKENIZERS_BESIDES);
+    assert_true(tt_server_memory_of(16, 1, 0, 1000).grammars > m.grammars);
+    assert_true(tt_server_memory_of(1024, 1, 0, 0).total > m.total);
     /* What the server needs alone is refused before anything is opened. */
     tt_plan plan;
     tt_error err;
