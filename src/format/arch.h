@@ -61,6 +61,8 @@ typedef struct tt_arch {
  * n_mtp_layers as configured. */
 TT_MUST_CHECK tt_status tt_arch_from_config(const json_t *config, const char *file, tt_arch *out,
                                             tt_error *err);
+/* The first n primes from `base` on: rows of the n-gram heads (qwen4_exp). */
+void tt_arch_ngram_sizes(uint32_t base, uint32_t n, uint32_t *sizes);
 /* Manifest object <-> record. Keys are the names of the members above, "family" as tt_family_name
  * has it, "layer_kind" an array of "linear" and "full"; the four members of MoE models stand only
  * in those, "intermediate" only in dense ones, those of qwen4_exp only there. Reading demands every key of the family and refuses

@@ -273,6 +273,28 @@ static void verified_compared_and_written_back(void **state)
     assert_non_null(strstr(err.message, TT_NGRAM_NAME));
 }
 
+/* Installs of one checkpoint have one table, whose file they may share. */
+static void tables_may_be_linked(void **state)
+{
+    made_options o = made_default();
+    tt_verify_report v;
+    tt_install *in = NULL;
+    char a[700], b[700];
+    must(convert(&o, "source", "a.gturbo", 16));
+    must(convert(NULL, "source", "b.gturbo", 8));
+    snprintf(a, sizeof a, "%s/" TT_NGRAM_NAME, place("a.gturbo"));
+    snprintf(b, sizeof b, "%s/" TT_NGRAM_NAME, place("b.gturbo"));
+    same_file("a.gturbo", "b.gturbo", TT_NGRAM_NAME);
+    assert_int_equal(unlink(b), 0);
+    assert_int_equal(link(a, b), 0);
+    must(tt_verify_run(place("b.gturbo"), true, 2, NULL, &v, &err));
+    must(tt_install_open(place("a.gturbo"), 0, NULL, NULL, &in, &err));
+    tt_install_close(&in);
+    must(tt_install_open(place("b.gturbo"), 0, NULL, NULL, &in, &err));
+    assert_true(tt_install_has_receipt(in));
+    tt_install_close(&in);
+}
+
 /* ---- refusals ---- */
 
 typedef struct change {
@@ -346,6 +368,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(segments_make_the_same_table, setup, teardown),
         cmocka_unit_test_setup_teardown(widths_follow_the_policy, setup, teardown),
         cmocka_unit_test_setup_teardown(verified_compared_and_written_back, setup, teardown),
+        cmocka_unit_test_setup_teardown(tables_may_be_linked, setup, teardown),
         cmocka_unit_test_setup_teardown(broken_tables_are_refused, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
