@@ -1,5 +1,7 @@
 #include "server/server_plan.h"
 
+#include <stdio.h>
+
 #include "base/file.h"
 #include "server/server_limits.h"
 
@@ -13,14 +15,22 @@ static uint64_t mask_bytes(uint32_t vocab)
     return 12 * TT_MIB + (uint64_t)vocab * 64;
 }
 
-tt_server_memory tt_server_memory_of(uint32_t queue_limit, uint64_t tokenizer, uint32_t vocab)
+/* Of the place of one more answer, and its sampler. */
+static uint64_t answer_bytes(uint32_t vocab)
+{
+    return TT_MIB + (uint64_t)vocab * 8;
+}
+
+tt_server_memory tt_server_memory_of(uint32_t queue_limit, uint32_t sequences, uint64_t tokenizer,
+                                     uint32_t vocab)
 {
     tt_server_memory m = {.requests = TT_REQUEST_MEMORY,
                           .connections = TT_CONNECTIONS * CONNECTION_BYTES,
-                          .streams = 2 * TT_OUTBOX + queue_limit * (16 * TT_KIB),
+                          .streams = (1 + sequences) * TT_OUTBOX + queue_limit * (16 * TT_KIB),
                           .responses = TT_STORED_BYTES,
                           .rendering = TT_TEMPLATE_MEMORY + TT_TEMPLATE_OUTPUT,
-                          .grammars = TT_GRAMMARS + mask_bytes(vocab),
+                          .grammars = TT_GRAMMARS + mask_bytes(vocab) +
+                                      (sequences - 1) * answer_bytes(vocab),
                           .tokenizers = TT_TOKENIZERS_BESIDES * tokenizer};
     m.total = m.requests + m.connections + m.streams + m.responses + m.rendering + m.grammars +
               m.tokenizers;
@@ -62,7 +72,10 @@ static void write_memory(const tt_server_options *o, const tt_server_memory *m, 
     row(b, "weights", p->weights, "resident tensors");
     if (p->experts_per_layer > 0)
         row(b, "expert slots", p->expert_slots, "");
-    row(b, "KV", p->kv, "");
+    char of[48] = "";
+    if (p->sequences > 1)
+        snprintf(of, sizeof of, "of %u answers at once", p->sequences);
+    row(b, "KV", p->kv, of);
     row(b, "state", p->state, "recurrent, convolution, checkpoint");
     if (p->prompt_cache > 0)
         row(b, "prompt cache", p->prompt_cache, "state of prompts, for those that begin alike");
@@ -98,9 +111,10 @@ static void write_limits(const tt_server_options *o, const tt_plan *p, tt_buf *b
                   TT_HEADER_SECONDS, TT_BODY_SECONDS, TT_KEEP_ALIVE, TT_DRAINED_SECONDS,
                   mib(TT_DRAINED_BYTES), TT_SHUTDOWN_SECONDS);
     tt_buf_printf(b,
-                  "  connections %u, or RLIMIT_NOFILE less %u; queue %u; pipelined ahead %llu "
+                  "  connections %u, or RLIMIT_NOFILE less %u; answers at once %u, queue %u; "
+                  "pipelined ahead %llu "
                   "KiB; unread of a stream %llu MiB; heartbeat %d s\n",
-                  TT_CONNECTIONS, TT_DESCRIPTORS_SPARE, o->queue_limit,
+                  TT_CONNECTIONS, TT_DESCRIPTORS_SPARE, p->sequences, o->queue_limit,
                   (unsigned long long)(TT_PIPELINED_AHEAD / TT_KIB),
                   mib(TT_OUTBOX), TT_HEARTBEAT_SECONDS);
     tt_buf_printf(b,

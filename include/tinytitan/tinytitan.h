@@ -155,7 +155,10 @@ typedef struct tt_model_options {
                               TT_PROMPT_CACHE_AUTO: a tenth of the budget and at least two
                               checkpoints and 8,192 tokens of KV, but never more than half of what
                               the smallest plan leaves */
-    uint64_t reserved[3];
+    uint32_t sequences;    /* sessions that the plan makes room for, TT_MOST_SEQUENCES at most; 0:
+                              one. With more than one, tt_session_decode_all may be called inside
+                              another session's prefill */
+    uint64_t reserved[2];
 } tt_model_options;
 
 #define TT_WARM_AUTO         (-1.0f)
@@ -163,12 +166,15 @@ typedef struct tt_model_options {
 
 TT_API void tt_model_options_default(tt_model_options *opts);
 
-/* What a model with one session will take, by kind, in bytes; asked before anything is loaded. */
+#define TT_MOST_SEQUENCES 16u /* rows of a fused decode step */
+
+/* What a model with its sessions will take, by kind, in bytes; asked before anything is loaded. */
 typedef struct tt_plan {
     uint64_t weights;      /* resident tensors */
     uint64_t expert_slots; /* expert cache */
-    uint64_t kv;           /* KV rows at max_context */
-    uint64_t state;        /* recurrent and convolution state, with the session's one checkpoint */
+    uint64_t kv;           /* KV rows at max_context, of all sequences */
+    uint64_t state;        /* recurrent and convolution state, with a session's one checkpoint, of
+                              all sequences */
     uint64_t prompt_cache; /* state of prompts, for those that begin alike */
     uint64_t scratch;      /* activations of one prefill chunk, logits */
     uint64_t fixed;        /* program and its files, tokenizer, tables, thread stacks, and what the
@@ -199,7 +205,10 @@ typedef struct tt_plan {
     char heat[384];        /* what became of the heat profile, or "" without one */
     tt_status heat_status; /* TT_ERR_NOT_FOUND: there is none yet; others are failures */
     uint32_t vocab_size;   /* logits of a position */
-    uint64_t reserved[6];
+    uint32_t sequences;    /* sessions that there is room for */
+    uint64_t ngram_table;  /* bytes of the n-gram table, which stays on disk; 0: none */
+    uint64_t ngram_rows;   /* of it, that a token reads */
+    uint64_t reserved[4];
 } tt_plan;
 
 /* Fills `plan` for the install at `path`. TT_ERR_BUDGET (with `plan` filled) when it cannot fit:
@@ -345,6 +354,20 @@ TT_API TT_MUST_CHECK tt_status tt_session_sync(tt_session *session, const uint32
  * present length for models without recurrent layers, otherwise its checkpoint or 0. */
 TT_API TT_MUST_CHECK tt_status tt_session_decode(tt_session *session, uint32_t id, tt_error *err);
 
+/* The same for n sessions of one model at once, 1 to TT_MOST_SEQUENCES different ones, where
+ * sessions[i] takes ids[i]: weights and experts are read once for all of them. Each is then the
+ * same bytes as if it had been decoded alone. Nothing has changed when this returns TT_ERR_INVALID,
+ * TT_ERR_CONTEXT (one of them is full), TT_ERR_NOMEM or TT_ERR_STATE; any other failure is one of
+ * the step that all share, and each session is where tt_session_decode leaves one.
+ *
+ * It may be called inside go_on and progress of another session's tt_session_sync, so that a long
+ * prompt does not hold up those that answer, when the model has room for more sequences than one
+ * (tt_model_options.sequences). TT_ERR_STATE when it has not, when one of the sessions is the one
+ * that reads, or when the experts that the prompt holds leave too few slots at this moment: once
+ * more later. */
+TT_API TT_MUST_CHECK tt_status tt_session_decode_all(tt_session *const *sessions,
+                                                     const uint32_t *ids, size_t n, tt_error *err);
+
 /* Logits [vocab_size] after the last token; NULL when there are none. Valid until the next call on
  * the session. */
 TT_API const float *tt_session_logits(const tt_session *session);
@@ -415,6 +438,29 @@ TT_API TT_MUST_CHECK tt_status tt_state_cache_create(tt_model *model, tt_state_c
                                                      tt_error *err);
 TT_API void tt_state_cache_close(tt_state_cache **cache);
 
+/* The directory that keeps state from one run to the next (docs/format-state.md). */
+typedef struct tt_state_disk_options {
+    const char *dir; /* made when it is not there; must be the user's own, and closed to others */
+    uint64_t limit;  /* bytes of its files; 0: 8 GiB */
+    const char *render; /* how prompts are made of conversations: a word of a-z 0-9 _ . - that
+                           state is bound to, such as "chat"; NULL: "none" */
+    uint64_t reserved[4];
+} tt_state_disk_options;
+
+/* From now on the cache, which must be empty still, has a directory: what prompts leave is written
+ * there while nothing else is to be done, and prompts begin with what is there. It takes an eighth
+ * of the cache's memory at most. A directory that is another user's, or that others may write to,
+ * is TT_ERR_INVALID; one that another process uses, or that cannot be read or written, is left
+ * alone: TT_OK, counted as refused, and tt_state_cache_disk_note says so. */
+TT_API TT_MUST_CHECK tt_status tt_state_cache_use_disk(tt_state_cache *cache,
+                                                       const tt_state_disk_options *opts,
+                                                       tt_error *err);
+/* A sentence about the directory when there is something to say: why it is not used, or which line
+ * of the key all that is there has otherwise. Else "". Owned by the cache. */
+TT_API const char *tt_state_cache_disk_note(const tt_state_cache *cache);
+/* Waits until what was left for the directory is written. Closing does it too. */
+TT_API void tt_state_cache_flush(tt_state_cache *cache);
+
 /* From now on the session finds and leaves its prompts there; NULL: nowhere. A cache of another
  * model is TT_ERR_INVALID. */
 TT_API TT_MUST_CHECK tt_status tt_session_use_cache(tt_session *session, tt_state_cache *cache,
@@ -435,6 +481,20 @@ typedef struct tt_session_reuse {
 
 TT_API void tt_session_get_reuse(const tt_session *session, tt_session_reuse *reuse);
 
+/* Of the directory; zeros without one. */
+typedef struct tt_state_disk_stats {
+    uint64_t limit, bytes;        /* of its files */
+    uint64_t blocks, checkpoints; /* there, those of other keys among them */
+    uint64_t writes, written;     /* files of rows and checkpoints, and their bytes */
+    uint64_t index_written;       /* bytes of indexes */
+    uint64_t reads, read;         /* files and bytes */
+    uint64_t waiting;             /* files that are to be written */
+    uint64_t dropped;             /* files that were to be written and were not */
+    uint64_t evicted;             /* checkpoints */
+    uint64_t swept;               /* files that were not in the index, at the start */
+    uint64_t reserved[4];
+} tt_state_disk_stats;
+
 typedef struct tt_state_cache_stats {
     uint64_t limit, bytes;                     /* of memory */
     uint64_t blocks, checkpoints;              /* in memory */
@@ -443,6 +503,7 @@ typedef struct tt_state_cache_stats {
     uint64_t served[TT_TIERS][TT_CHECKPOINTS]; /* tokens that were not computed again */
     uint64_t refused[TT_REFUSALS];
     uint64_t evicted; /* checkpoints */
+    tt_state_disk_stats disk;
     uint64_t reserved[8];
 } tt_state_cache_stats;
 

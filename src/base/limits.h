@@ -27,6 +27,10 @@
 #define TT_MAX_HIDDEN      65536u
 #define TT_MAX_HEADS       1024u
 #define TT_MAX_HEAD_DIM    1024u
+#define TT_MAX_STREAMS     8u    /* of a residual; published: 4 */
+#define TT_MAX_INDEX_BUDGET 65536u /* tokens that sparse attention looks at; published: 2,048 */
+#define TT_MAX_NGRAM       8u    /* tokens of an n-gram; published: 3 */
+#define TT_MAX_NGRAM_ROWS  64u   /* of the n-gram table, a token; published: 16 */
 #define TT_MAX_VOCAB       4194304u
 #define TT_MAX_CONTEXT     4194304u /* tokens; native contexts are 262,144, YaRN multiplies by 4 */
 #define TT_MAX_TENSOR_RANK 4u
