@@ -206,7 +206,9 @@ typedef struct tt_plan {
     tt_status heat_status; /* TT_ERR_NOT_FOUND: there is none yet; others are failures */
     uint32_t vocab_size;   /* logits of a position */
     uint32_t sequences;    /* sessions that there is room for */
-    uint64_t reserved[6];
+    uint64_t ngram_table;  /* bytes of the n-gram table, which stays on disk; 0: none */
+    uint64_t ngram_rows;   /* of it, that a token reads */
+    uint64_t reserved[4];
 } tt_plan;
 
 /* Fills `plan` for the install at `path`. TT_ERR_BUDGET (with `plan` filled) when it cannot fit:

@@ -399,21 +399,27 @@ static bool is_prime(uint32_t n)
     return n >= 2;
 }
 
+void tt_arch_ngram_sizes(uint32_t base, uint32_t n, uint32_t *sizes)
+{
+    for (uint32_t h = 0, p = base; h < n; p++)
+        if (is_prime(p))
+            sizes[h++] = p;
+}
+
 /* Each head has the next prime from the base on as its number of rows; the whole is rounded up. */
 static tt_status count_ngram_rows(const json_t *text, const char *file, tt_arch *a, tt_error *err)
 {
     uint32_t base = 0, step = 128, heads = (a->ngram_size - 1) * a->ngram_heads;
+    uint32_t sizes[TT_MAX_NGRAM_ROWS];
     uint64_t rows = 0;
     TT_TRY(tt_json_get_u32(text, "ngram_vocab_size_base", file, 2, 1u << 30, &base, err));
     TT_TRY(tt_json_opt_u32(text, "make_ngram_vocab_size_divisible_by", file, 1, 1u << 20, &step,
                            err));
     if (heads > TT_MAX_NGRAM_ROWS)
         INVALID("%u heads of n-grams are more than %u", heads, TT_MAX_NGRAM_ROWS);
-    for (uint32_t h = 0, p = base; h < heads; p++)
-        if (is_prime(p)) {
-            rows += p;
-            h++;
-        }
+    tt_arch_ngram_sizes(base, heads, sizes);
+    for (uint32_t h = 0; h < heads; h++)
+        rows += sizes[h];
     rows = (rows + step - 1) / step * step;
     if (rows > UINT32_MAX)
         INVALID("the n-gram table would have %llu rows", (unsigned long long)rows);

@@ -42,7 +42,7 @@ static void read_streams(tt_step *s, const tt_mix_weights *w)
             (tt_product[]){{b->low, &w->down},        /* [T, rank] */
                            {b->inject, &w->inject}}); /* [T, S] */
     OP(silu_scaled, b->low, 1.0f / (float)S, (size_t)s->T * rank);
-    mul(s, b->mix, &w->up, b->low);                                 /* [T, S, H] */
+    mul(s, b->mix, &w->up, b->low);                                /* [T, S, H] */
     OP(mix_streams, b->x, b->mix, b->rn, S, a->hidden_size, s->T); /* [T, H] */
 }
 

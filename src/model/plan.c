@@ -174,6 +174,12 @@ static void describe(tt_plan *p, const tt_install *in, const tt_model_options *o
         p->expert_bytes = layout->stride;
         p->weights_on_disk += (uint64_t)p->n_moe_layers * layout->n_experts * layout->stride;
     }
+    const tt_ngram_layout *ngrams = tt_install_ngram_layout(in);
+    if (ngrams != NULL) {
+        p->ngram_table = ngrams->file_bytes;
+        p->ngram_rows = tt_arch_ngrams(a);
+        p->weights_on_disk += ngrams->file_bytes;
+    }
 }
 
 tt_backend_limits tt_plan_backend_limits(const tt_arch *a)

@@ -336,13 +336,15 @@ static void put_experts(writer *w, const tt_expert_layout *l)
 static void put_ngrams(writer *w, const tt_ngram_layout *l)
 {
     char *table = calloc(1, l->file_bytes);
-    float v[64];
+    float *v = malloc(l->cols * sizeof *v);
     assert_non_null(table);
+    assert_non_null(v);
     for (uint64_t row = 0; row < l->rows; row++) {
         draw_values(&w->rng, &w->o->arch, "table", v, l->cols, 0);
         encode(l->dtype, v, l->cols, l->cols, table + row * l->row_bytes, NULL, NULL);
     }
     put_file(w, TT_NGRAM_NAME, table, l->file_bytes, true);
+    free(v);
     free(table);
 }
 
