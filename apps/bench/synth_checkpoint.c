@@ -7,8 +7,8 @@
 #include "base/file.h"
 #include "bench/synth.h"
 #include "bench/synth_out.h"
-#include "bench/synth_text.h"
 #include "bench/synth_progress.h"
+#include "bench/synth_text.h"
 #include "format/install_writer.h"
 #include "format/safetensors.h"
 
@@ -273,8 +273,8 @@ static tt_status write_all(work *w, tt_error *err)
     TT_TRY(write_config(w, err));
     synth_text text;
     if (w->m->o.tokenizer != NULL)
-        TT_TRY(synth_write_text(&text, w->m->o.tokenizer, w->dir.partial, "",
-                                w->m->arch.vocab_size, err));
+        TT_TRY(synth_write_text(&text, w->m->o.tokenizer, w->dir.partial, "", w->m->arch.vocab_size,
+                                err));
     return synth_dir_publish(&w->dir, err);
 }
 

@@ -11,14 +11,14 @@
 #include "base/pool.h"
 #include "bench/synth.h"
 #include "bench/synth_out.h"
-#include "bench/synth_text.h"
 #include "bench/synth_progress.h"
+#include "bench/synth_text.h"
 #include "format/install_layout.h"
 #include "format/install_writer.h"
 #include "format/quant.h"
 
-#define WRITER       "TinyTitanBench " TT_VERSION_STRING
-#define BLOCK        ((uint64_t)2 * TT_MIB) /* bytes of rows made at a time */
+#define WRITER "TinyTitanBench " TT_VERSION_STRING
+#define BLOCK  ((uint64_t)2 * TT_MIB) /* bytes of rows made at a time */
 
 /* A panel of the longest rows fits. */
 _Static_assert((uint64_t)2 * TT_MIB >= (uint64_t)TT_MAX_HIDDEN * TT_PANEL, "blocks hold a panel");
