@@ -23,10 +23,11 @@
 typedef struct synth_options {
     const char *preset, *output;
     const char *tokenizer; /* a checkpoint whose tokenizer the model gets; NULL: none */
-    uint32_t bits;       /* 4, 8: of linears and experts */
-    uint32_t table_bits; /* 4, 8, 16: of embeddings and head */
-    uint32_t layers;     /* 0: all */
-    uint32_t ngram_base; /* rows of the n-gram table's heads are primes from here on; 0: published */
+    uint32_t bits;         /* 4, 8: of linears and experts */
+    uint32_t table_bits;   /* 4, 8, 16: of embeddings and head */
+    uint32_t layers;       /* 0: all */
+    uint32_t
+        ngram_base; /* rows of the n-gram table's heads are primes from here on; 0: published */
     float locality;
     uint64_t seed;
     bool overwrite, quiet;
@@ -63,8 +64,8 @@ typedef struct synth_model {
     float *pull;     /* [L][clusters][E] the router's logit of an expert, before the token's part */
     synth_tensor *tensors; /* resident ones, sorted by name */
     size_t n_tensors;
-    tt_expert_layout experts;       /* n_experts 0: none */
-    tt_ngram_layout ngrams;         /* rows 0: none */
+    tt_expert_layout experts; /* n_experts 0: none */
+    tt_ngram_layout ngrams;   /* rows 0: none */
     synth_tensor table;
     uint32_t ngram_base;
     float gate_spread, down_spread; /* deviations of experts' weights */

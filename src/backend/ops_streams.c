@@ -1,4 +1,5 @@
-/* The drivers of what qwen4_exp adds: streams of the residual, the n-gram block, sparse attention. */
+/* The drivers of what qwen4_exp adds: streams of the residual, the n-gram block, sparse attention.
+ */
 #include <math.h>
 #include <string.h>
 
@@ -149,8 +150,8 @@ static void pick_part(void *ctx, size_t begin, size_t end, unsigned worker)
 {
     const pick_job *j = ctx;
     for (size_t t = begin; t < end; t++)
-        j->im->k.pick_blocks(j->picks + t * j->K, j->scores + t * j->heads * j->ld, j->heads,
-                             j->ld, (j->pos0 + (uint32_t)t + 1) / j->block, j->K);
+        j->im->k.pick_blocks(j->picks + t * j->K, j->scores + t * j->heads * j->ld, j->heads, j->ld,
+                             (j->pos0 + (uint32_t)t + 1) / j->block, j->K);
 }
 
 void tt_op_pick_blocks(tt_backend *be, uint32_t *picks, float *scores, uint32_t heads, size_t ld,
@@ -192,8 +193,8 @@ static void gather_part(void *ctx, size_t begin, size_t end, unsigned worker)
 }
 
 void tt_op_attend_blocks(tt_backend *be, float *o, const float *q, const tt_kv_layer *kv,
-                         const tt_kv_layer *work, const uint32_t *picks, uint32_t block,
-                         uint32_t K, uint32_t q_heads, uint32_t pos0, uint32_t T)
+                         const tt_kv_layer *work, const uint32_t *picks, uint32_t block, uint32_t K,
+                         uint32_t q_heads, uint32_t pos0, uint32_t T)
 {
     uint64_t row = 2 * tt_kv_row_bytes(kv->bits, kv->heads, kv->dim);
     size_t n = (size_t)q_heads * kv->dim;

@@ -50,7 +50,7 @@ typedef struct tt_arch {
     /* qwen4_exp: streams of the residual, the indexer of its sparse attention, the n-gram table */
     uint32_t streams, mix_rank; /* S; rank of the mixing matrices */
     uint32_t indexer_heads, indexer_dim, indexer_budget, indexer_block; /* tokens: budget, block */
-    uint32_t ngram_layer; /* from 0 */
+    uint32_t ngram_layer;                                               /* from 0 */
     uint32_t ngram_size, ngram_heads; /* tokens of the longest; heads a length */
     uint32_t ngram_dim;               /* of all heads' rows together */
     uint32_t ngram_rows, ngram_eos;   /* of the table; the id that ends a text */
@@ -65,8 +65,8 @@ TT_MUST_CHECK tt_status tt_arch_from_config(const json_t *config, const char *fi
 void tt_arch_ngram_sizes(uint32_t base, uint32_t n, uint32_t *sizes);
 /* Manifest object <-> record. Keys are the names of the members above, "family" as tt_family_name
  * has it, "layer_kind" an array of "linear" and "full"; the four members of MoE models stand only
- * in those, "intermediate" only in dense ones, those of qwen4_exp only there. Reading demands every key of the family and refuses
- * unknown ones. */
+ * in those, "intermediate" only in dense ones, those of qwen4_exp only there. Reading demands every
+ * key of the family and refuses unknown ones. */
 TT_MUST_CHECK tt_status tt_arch_to_json(const tt_arch *arch, json_t **out, tt_error *err);
 TT_MUST_CHECK tt_status tt_arch_from_json(const json_t *obj, const char *file, tt_arch *out,
                                           tt_error *err);

@@ -24,12 +24,12 @@
     X(SHARED, "shared", TT_WIDTH_BUILD)      /* mlp.shared_expert.* */                             \
     X(ROUTER, "router", TT_WIDTH_SOURCE)     /* mlp.gate */                                        \
     X(SHARED_GATE, "shared-gate", TT_WIDTH_SOURCE) /* mlp.shared_expert_gate */                    \
-    X(MTP_FC, "mtp-fc", TT_WIDTH_BUILD)            /* mtp.fc, mtp.fc_embedding, mtp.fc_hidden */    \
-    X(MIX, "mix", TT_WIDTH_TABLE)           /* *.input_mix_weight_{down,up} of qwen4_exp */        \
-    X(INJECT, "inject", TT_WIDTH_SOURCE)    /* *.block_inject_weight */                            \
-    X(INDEXER, "indexer", TT_WIDTH_SOURCE)  /* self_attn.indexer.index_qk_proj */                  \
-    X(NGRAM_KEY, "ngram-key", TT_WIDTH_SOURCE) /* ple.key_proj */                                  \
-    X(NGRAM_VALUE, "ngram-value", TT_WIDTH_BUILD) /* ple.value_proj */
+    X(MTP_FC, "mtp-fc", TT_WIDTH_BUILD)            /* mtp.fc, mtp.fc_embedding, mtp.fc_hidden */   \
+    X(MIX, "mix", TT_WIDTH_TABLE)                  /* *.input_mix_weight_{down,up} of qwen4_exp */ \
+    X(INJECT, "inject", TT_WIDTH_SOURCE)           /* *.block_inject_weight */                     \
+    X(INDEXER, "indexer", TT_WIDTH_SOURCE)         /* self_attn.indexer.index_qk_proj */           \
+    X(NGRAM_KEY, "ngram-key", TT_WIDTH_SOURCE)     /* ple.key_proj */                              \
+    X(NGRAM_VALUE, "ngram-value", TT_WIDTH_BUILD)  /* ple.value_proj */
 
 typedef enum tt_width_class {
     TT_WIDTH_BUILD,  /* --bits */

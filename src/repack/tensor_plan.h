@@ -1,7 +1,8 @@
 /* tensor_plan.h: which tensors of a checkpoint become which parts of an install.
  *
  * Owns:      prefixes and spellings of published checkpoints, the three layouts of experts, the
- *            order of the n-gram table's shards, the checks of names, types and shapes, the width of every destination, the layouts.
+ *            order of the n-gram table's shards, the checks of names, types and shapes, the width
+ * of every destination, the layouts.
  * Not here:  reading values (convert.h), except norms and a doubled head (norms.h); files (emit.h).
  * Laws:      (1) experts are filed by id, never by order of arrival;  (2) an unknown, doubled,
  *            missing or misshapen tensor is an error with its name;  (3) what is dropped or kept

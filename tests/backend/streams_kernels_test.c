@@ -62,8 +62,7 @@ static void streams_at(tt_backend *be)
             }
         tt_assert_close("mix_streams", mean, want, NULL, (size_t)T * H, CLOSE, CLOSE);
         for (size_t i = 0; i < n; i++)
-            want[i] = (float)(x[i] + 2 * sigmoid(inject[i / H] / S) *
-                                         mean[i / H / S * H + i % H]);
+            want[i] = (float)(x[i] + 2 * sigmoid(inject[i / H] / S) * mean[i / H / S * H + i % H]);
         be->ops->add_streams(be, x, mean, inject, S, H, T);
         tt_assert_close("add_streams", x, want, NULL, n, CLOSE, CLOSE);
         for (size_t i = 0; i < n; i++) {
@@ -128,7 +127,8 @@ static void conv_at(tt_backend *be)
         for (int n = 0; n < C; n++) {
             double sum = 0;
             for (int j = 0; j < 4; j++)
-                sum += t - D * (3 - j) < 0 ? 0 : (double)w[n * 4 + j] * u[(t - D * (3 - j)) * C + n];
+                sum +=
+                    t - D * (3 - j) < 0 ? 0 : (double)w[n * 4 + j] * u[(t - D * (3 - j)) * C + n];
             want[t * C + n] = (float)(sum * sigmoid(sum));
         }
     for (int c = 0; c < 3; c++) {

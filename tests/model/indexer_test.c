@@ -1,6 +1,6 @@
-/* Proves sparse attention where it begins: up to the budget logits are those of a model whose budget
- * is never reached, to the byte, and after it they are not; index keys and what waits for a block
- * are the same bytes however the rows came in; scratch is what was planned. */
+/* Proves sparse attention where it begins: up to the budget logits are those of a model whose
+ * budget is never reached, to the byte, and after it they are not; index keys and what waits for a
+ * block are the same bytes however the rows came in; scratch is what was planned. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

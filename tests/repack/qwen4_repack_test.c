@@ -1,7 +1,7 @@
 /* Proves conversions of qwen4_exp: every spelling of experts and of the n-gram table gives the same
- * install, shards stand in the order of their numbers, an fp8 table is widened by its factor, widths
- * follow the policy, and what is missing, doubled or of the wrong kind is refused by name; an
- * install of it is verified, held against its checkpoint, and written back. */
+ * install, shards stand in the order of their numbers, an fp8 table is widened by its factor,
+ * widths follow the policy, and what is missing, doubled or of the wrong kind is refused by name;
+ * an install of it is verified, held against its checkpoint, and written back. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -81,9 +81,9 @@ static void same_file(const char *a, const char *b, const char *rel)
 
 static void same_payload(const char *a, const char *b)
 {
-    static const char *const files[] = {
-        TT_WEIGHTS_NAME, TT_NGRAM_NAME, TT_CRC_NAME, "packed_experts/layer_00.bin",
-        "packed_experts/layer_03.bin"};
+    static const char *const files[] = {TT_WEIGHTS_NAME, TT_NGRAM_NAME, TT_CRC_NAME,
+                                        "packed_experts/layer_00.bin",
+                                        "packed_experts/layer_03.bin"};
     for (size_t i = 0; i < sizeof files / sizeof *files; i++)
         same_file(a, b, files[i]);
 }
@@ -257,8 +257,7 @@ static void verified_compared_and_written_back(void **state)
     assert_int_equal(fseek(f, 432 * 16 + 5, SEEK_SET), 0);
     assert_int_equal(fputc(1, f), 1);
     fclose(f);
-    assert_int_equal(tt_verify_run(place("made.gturbo"), false, 2, NULL, &v, &err),
-                     TT_ERR_CORRUPT);
+    assert_int_equal(tt_verify_run(place("made.gturbo"), false, 2, NULL, &v, &err), TT_ERR_CORRUPT);
     assert_non_null(strstr(err.message, "padding"));
     f = fopen(rel, "r+e");
     assert_int_equal(fseek(f, 432 * 16 + 5, SEEK_SET), 0);
@@ -268,8 +267,7 @@ static void verified_compared_and_written_back(void **state)
     assert_int_equal(fseek(f, 1000, SEEK_SET), 0);
     assert_int_not_equal(fputc(was ^ 1, f), EOF);
     fclose(f);
-    assert_int_equal(tt_verify_run(place("made.gturbo"), false, 2, NULL, &v, &err),
-                     TT_ERR_CORRUPT);
+    assert_int_equal(tt_verify_run(place("made.gturbo"), false, 2, NULL, &v, &err), TT_ERR_CORRUPT);
     assert_non_null(strstr(err.message, TT_NGRAM_NAME));
 }
 

@@ -1,5 +1,5 @@
-/* What qwen4_exp adds, by definition (model-math 5.2, 5.4, 5.5): streams of the residual, the n-gram
- * block, the choice of key blocks. */
+/* What qwen4_exp adds, by definition (model-math 5.2, 5.4, 5.5): streams of the residual, the
+ * n-gram block, the choice of key blocks. */
 #include "backend/ref/ref_math.h"
 
 void tt_ref_silu_scaled(float *x, float f, size_t n)
