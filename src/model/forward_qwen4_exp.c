@@ -3,7 +3,6 @@
  * T rows of this step (decode is T = 1), S streams of width H, rank of the mixing matrices, Hq/Hkv
  * heads of d, Hi index heads of di, Hk/Hv heads of dk/dv, C convolution channels, E experts, K
  * chosen, D width of a token's rows of the n-gram table. */
-#include <math.h>
 #include <string.h>
 
 #include "model/forward.h"
@@ -199,13 +198,11 @@ static void embed(tt_step *s, const tt_mat *E)
 
 void tt_forward_qwen4_exp(tt_step *s)
 {
-    const tt_weights *w = &s->model->weights;
-
     tt_ngram_begin(s); /* the disk starts: the ids are all it needs */
     tt_rope_rows(&s->model->rope, s->s->cosine, s->s->sine, s->pos0, s->T);
-    embed(s, &w->embed);
+    embed(s, &s->model->weights.embed);
     for (uint32_t l = 0; l < s->arch->n_layers && tt_step_goes_on(s, l); l++)
-        layer(s, &w->layer[l], l);
+        layer(s, &s->model->weights.layer[l], l);
     tt_moe_end(s);
     tt_ngram_end(s);
 }
