@@ -242,8 +242,7 @@ static tt_status prepare(work *w, tt_error *err)
         tt_expert_file_name(w->jobs[1 + i].rel, i, false);
     if (w->m->ngrams.rows > 0)
         snprintf(w->jobs[1 + L].rel, sizeof w->jobs[1 + L].rel, "%s", TT_NGRAM_NAME);
-    w->total =
-        w->index.file_bytes + L * l->n_experts * l->stride + w->m->ngrams.file_bytes;
+    w->total = w->index.file_bytes + L * l->n_experts * l->stride + w->m->ngrams.file_bytes;
     TT_TRY(synth_dir_init(&w->dir, w->m->o.output, TT_MANIFEST_NAME, w->m->o.overwrite, err));
     return synth_dir_space(&w->dir, w->total + 16 * TT_MIB, err);
 }
