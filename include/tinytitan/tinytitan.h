@@ -6,8 +6,9 @@
  *
  * Nouns and lifetimes
  *   tt_model      an opened install: architecture, resident weights, expert cache. Read-only after
- * load and shareable: several sessions may use one model, but only one of them may be inside a call
- * at a time (the expert cache has one caller). tt_session    one timeline on a model: tokens, KV
+ * load and shareable: several sessions may use one model, but only one call at a time may be made on
+ * them (the expert cache has one caller); tt_session_decode_all is one call for several of them, and
+ * may be made inside the callbacks of another one's prompt. tt_session    one timeline on a model: tokens, KV
  * rows, recurrent and convolution state, the last logits. One thread at a time. The model must
  * outlive it. tt_sampler    a chooser of the next id with its own random state. Knows no model. One
  * thread at a time. tt_tokenizer  text <-> ids, chat template, tool-call parsing. Opens without
