@@ -7,15 +7,15 @@
 #include "base/file.h"
 #include "bench/synth.h"
 #include "bench/synth_out.h"
-#include "bench/synth_text.h"
 #include "bench/synth_progress.h"
+#include "bench/synth_text.h"
 #include "format/install_writer.h"
 #include "format/safetensors.h"
 
-#define CONFIG "config.json"
-#define INDEX  "model.safetensors.index.json"
-#define BODY   "model.language_model."
-#define BLOCK  ((uint64_t)(4 * TT_MIB))
+#define CONFIG      "config.json"
+#define INDEX       "model.safetensors.index.json"
+#define BODY        "model.language_model."
+#define BLOCK       ((uint64_t)(4 * TT_MIB))
 #define NGRAM_PARTS 128u
 
 typedef struct work {
@@ -64,8 +64,12 @@ static tt_status declare_tensor(work *w, tt_st_writer *out, const synth_tensor *
     bool conv = strstr(t->name, ".conv1d.") != NULL;
     const uint64_t plain[] = {t->rows, t->cols}, taps[] = {t->rows, 1, t->cols};
     published_name(t, name);
-    return declare(w, out, name, conv ? 3 : t->cols > 0 ? 2 : 1, conv ? taps : plain, shard,
-                   t->dtype == TT_DTYPE_I64 ? TT_ST_I64 : TT_ST_BF16, err);
+    return declare(w, out, name,
+                   conv          ? 3
+                   : t->cols > 0 ? 2
+                                 : 1,
+                   conv ? taps : plain, shard, t->dtype == TT_DTYPE_I64 ? TT_ST_I64 : TT_ST_BF16,
+                   err);
 }
 
 static tt_status declare_experts(work *w, tt_st_writer *out, uint32_t layer, tt_error *err)
@@ -74,11 +78,9 @@ static tt_status declare_experts(work *w, tt_st_writer *out, uint32_t layer, tt_
     uint64_t E = a->n_experts, H = a->hidden_size, F = a->moe_intermediate;
     char name[192];
     snprintf(name, sizeof name, BODY "layers.%u.mlp.experts.gate_up_proj", layer);
-    TT_TRY(declare(w, out, name, 3, (const uint64_t[]){E, 2 * F, H}, 1 + layer, TT_ST_BF16,
-                   err));
+    TT_TRY(declare(w, out, name, 3, (const uint64_t[]){E, 2 * F, H}, 1 + layer, TT_ST_BF16, err));
     snprintf(name, sizeof name, BODY "layers.%u.mlp.experts.down_proj", layer);
-    return declare(w, out, name, 3, (const uint64_t[]){E, H, F}, 1 + layer, TT_ST_BF16,
-                   err);
+    return declare(w, out, name, 3, (const uint64_t[]){E, H, F}, 1 + layer, TT_ST_BF16, err);
 }
 
 static tt_status append(work *w, tt_st_writer *out, const synth_tensor *t, tt_error *err)
@@ -121,8 +123,8 @@ static tt_status declare_ngrams(work *w, tt_st_writer *out, tt_error *err)
     char name[192];
     for (uint32_t i = 0; i < NGRAM_PARTS; i++) {
         snprintf(name, sizeof name,
-                 BODY "layers.%u.ple.ple_embedding.ngram_embedding.shard_%u.weight",
-                 a->ngram_layer, i);
+                 BODY "layers.%u.ple.ple_embedding.ngram_embedding.shard_%u.weight", a->ngram_layer,
+                 i);
         TT_TRY(declare(w, out, name, 2, shape, 1 + a->ngram_layer, TT_ST_BF16, err));
     }
     return TT_OK;
@@ -273,8 +275,8 @@ static tt_status write_all(work *w, tt_error *err)
     TT_TRY(write_config(w, err));
     synth_text text;
     if (w->m->o.tokenizer != NULL)
-        TT_TRY(synth_write_text(&text, w->m->o.tokenizer, w->dir.partial, "",
-                                w->m->arch.vocab_size, err));
+        TT_TRY(synth_write_text(&text, w->m->o.tokenizer, w->dir.partial, "", w->m->arch.vocab_size,
+                                err));
     return synth_dir_publish(&w->dir, err);
 }
 

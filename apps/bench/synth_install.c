@@ -11,14 +11,14 @@
 #include "base/pool.h"
 #include "bench/synth.h"
 #include "bench/synth_out.h"
-#include "bench/synth_text.h"
 #include "bench/synth_progress.h"
+#include "bench/synth_text.h"
 #include "format/install_layout.h"
 #include "format/install_writer.h"
 #include "format/quant.h"
 
-#define WRITER       "TinyTitanBench " TT_VERSION_STRING
-#define BLOCK        ((uint64_t)2 * TT_MIB) /* bytes of rows made at a time */
+#define WRITER "TinyTitanBench " TT_VERSION_STRING
+#define BLOCK  ((uint64_t)2 * TT_MIB) /* bytes of rows made at a time */
 
 /* A panel of the longest rows fits. */
 _Static_assert((uint64_t)2 * TT_MIB >= (uint64_t)TT_MAX_HIDDEN * TT_PANEL, "blocks hold a panel");
@@ -242,8 +242,7 @@ static tt_status prepare(work *w, tt_error *err)
         tt_expert_file_name(w->jobs[1 + i].rel, i, false);
     if (w->m->ngrams.rows > 0)
         snprintf(w->jobs[1 + L].rel, sizeof w->jobs[1 + L].rel, "%s", TT_NGRAM_NAME);
-    w->total =
-        w->index.file_bytes + L * l->n_experts * l->stride + w->m->ngrams.file_bytes;
+    w->total = w->index.file_bytes + L * l->n_experts * l->stride + w->m->ngrams.file_bytes;
     TT_TRY(synth_dir_init(&w->dir, w->m->o.output, TT_MANIFEST_NAME, w->m->o.overwrite, err));
     return synth_dir_space(&w->dir, w->total + 16 * TT_MIB, err);
 }

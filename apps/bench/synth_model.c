@@ -48,14 +48,10 @@ static const preset presets[] = {
 
 #define N_PRESETS (sizeof presets / sizeof *presets)
 
-const char *const synth_presets[] = {"qwen3.6-35b-a3b",
-                                     "qwen3.8-flash-next",
-                                     "qwen3.5-2b",
-                                     "qwen3.5-4b",
-                                     "tiny-dense",
-                                     "tiny",
-                                     "tiny-next",
-                                     NULL};
+const char *const synth_presets[] = {"qwen3.6-35b-a3b", "qwen3.8-flash-next",
+                                     "qwen3.5-2b",      "qwen3.5-4b",
+                                     "tiny-dense",      "tiny",
+                                     "tiny-next",       NULL};
 
 /* What qwen4_exp has beside the rest, in the published sizes or scaled with the width. */
 static tt_status add_streams(const synth_options *o, const preset *p, tt_arch *a, uint32_t *base,
@@ -65,9 +61,9 @@ static tt_status add_streams(const synth_options *o, const preset *p, tt_arch *a
     uint32_t sizes[TT_MAX_NGRAM_ROWS];
     uint64_t rows = 0;
     if (p->family != TT_FAMILY_QWEN4_EXP)
-        return o->ngram_base == 0 ? TT_OK
-                                  : tt_fail(err, TT_ERR_INVALID,
-                                            "%s has no n-gram table (--ngram-base)", p->name);
+        return o->ngram_base == 0
+                   ? TT_OK
+                   : tt_fail(err, TT_ERR_INVALID, "%s has no n-gram table (--ngram-base)", p->name);
     a->streams = 4;
     a->mix_rank = large ? p->hidden / 8 : 64;
     a->indexer_heads = 4;
@@ -260,8 +256,8 @@ static void mixer(list *l, const tt_arch *a, const char *stem, bool inject, uint
 static void indexer(list *l, const tt_arch *a)
 {
     uint64_t d = a->indexer_dim;
-    linear(l, "self_attn.indexer.index_qk_proj.weight", (a->indexer_heads + 1) * d,
-           a->hidden_size, 16, 1, 1);
+    linear(l, "self_attn.indexer.index_qk_proj.weight", (a->indexer_heads + 1) * d, a->hidden_size,
+           16, 1, 1);
     norm(l, "self_attn.indexer.q_layernorm.weight", d);
     norm(l, "self_attn.indexer.k_layernorm.weight", d);
 }

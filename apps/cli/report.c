@@ -458,15 +458,15 @@ tt_status tt_report_json(const tt_engine *e, const tt_answer *a, const json_t *p
                          tt_error *err)
 {
     json_t *root = json_object();
-    json_t *rest =
-        json_pack("{s:s, s:I, s:I, s:I, s:s, s:s, s:o, s:s, s:s, s:s, s:I, s:o, s:I}", "finish_reason",
-                  tt_finish_word(a->finish), "prompt_tokens", (json_int_t)a->prompt_tokens,
-                  "completion_tokens", (json_int_t)a->completion_tokens, "reused_tokens",
-                  (json_int_t)a->reused_tokens, "reused_from", tt_state_tier_name(a->reuse.tier),
-                  "reused_kind", tt_checkpoint_name(a->reuse.kind), "timings", timings_json(e, a), "model",
-                  e->plan.model_id, "backend", e->plan.backend, "cpu_level", e->plan.cpu_level,
-                  "seed", (json_int_t)e->sampling.seed, "expert_cache", cache_json(e, a),
-                  "peak_rss_bytes", (json_int_t)tt_machine_peak_rss());
+    json_t *rest = json_pack(
+        "{s:s, s:I, s:I, s:I, s:s, s:s, s:o, s:s, s:s, s:s, s:I, s:o, s:I}", "finish_reason",
+        tt_finish_word(a->finish), "prompt_tokens", (json_int_t)a->prompt_tokens,
+        "completion_tokens", (json_int_t)a->completion_tokens, "reused_tokens",
+        (json_int_t)a->reused_tokens, "reused_from", tt_state_tier_name(a->reuse.tier),
+        "reused_kind", tt_checkpoint_name(a->reuse.kind), "timings", timings_json(e, a), "model",
+        e->plan.model_id, "backend", e->plan.backend, "cpu_level", e->plan.cpu_level, "seed",
+        (json_int_t)e->sampling.seed, "expert_cache", cache_json(e, a), "peak_rss_bytes",
+        (json_int_t)tt_machine_peak_rss());
     int bad = root == NULL || rest == NULL ? -1 : add_content(root, a, parsed);
     if (bad == 0)
         bad = json_object_update_missing(root, rest);

@@ -413,8 +413,8 @@ static tt_status count_ngram_rows(const json_t *text, const char *file, tt_arch 
     uint32_t sizes[TT_MAX_NGRAM_ROWS];
     uint64_t rows = 0;
     TT_TRY(tt_json_get_u32(text, "ngram_vocab_size_base", file, 2, 1u << 30, &base, err));
-    TT_TRY(tt_json_opt_u32(text, "make_ngram_vocab_size_divisible_by", file, 1, 1u << 20, &step,
-                           err));
+    TT_TRY(
+        tt_json_opt_u32(text, "make_ngram_vocab_size_divisible_by", file, 1, 1u << 20, &step, err));
     if (heads > TT_MAX_NGRAM_ROWS)
         INVALID("%u heads of n-grams are more than %u", heads, TT_MAX_NGRAM_ROWS);
     tt_arch_ngram_sizes(base, heads, sizes);

@@ -438,10 +438,8 @@ static const struct {
     section_fn fn;
     bool must_understand;
 } sections[] = {
-    {"weights", section_weights, true},
-    {"experts", section_experts, true},
-    {"ngrams", section_ngrams, true},
-    {"mtp", section_mtp, false},
+    {"weights", section_weights, true},      {"experts", section_experts, true},
+    {"ngrams", section_ngrams, true},        {"mtp", section_mtp, false},
     {"tokenizer", section_tokenizer, false},
 };
 

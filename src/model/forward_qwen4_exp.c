@@ -3,7 +3,6 @@
  * T rows of this step (decode is T = 1), S streams of width H, rank of the mixing matrices, Hq/Hkv
  * heads of d, Hi index heads of di, Hk/Hv heads of dk/dv, C convolution channels, E experts, K
  * chosen, D width of a token's rows of the n-gram table. */
-#include <math.h>
 #include <string.h>
 
 #include "model/forward.h"
@@ -33,17 +32,16 @@ static void stream_norm(tt_step *s, float *y, const float *x, const float *w)
 /* Gated residual, 2: what a block reads of the streams, and how much of it each will take. */
 static void read_streams(tt_step *s, const tt_mix_weights *w)
 {
-    const tt_arch *a = s->arch;
     tt_scratch *b = s->s;
-    uint32_t S = a->streams, rank = a->mix_rank;
+    uint32_t S = s->arch->streams, rank = s->arch->mix_rank, H = s->arch->hidden_size;
 
     stream_norm(s, b->rn, b->h, w->norm); /* [T, S, H] */
     mul_all(s, b->rn, w->inject.rows > 0 ? 2 : 1,
             (tt_product[]){{b->low, &w->down},        /* [T, rank] */
                            {b->inject, &w->inject}}); /* [T, S] */
     OP(silu_scaled, b->low, 1.0f / (float)S, (size_t)s->T * rank);
-    mul(s, b->mix, &w->up, b->low);                                /* [T, S, H] */
-    OP(mix_streams, b->x, b->mix, b->rn, S, a->hidden_size, s->T); /* [T, H] */
+    mul(s, b->mix, &w->up, b->low);                   /* [T, S, H] */
+    OP(mix_streams, b->x, b->mix, b->rn, S, H, s->T); /* [T, H] */
 }
 
 /* ... and what they take. */
@@ -128,14 +126,7 @@ static void ngrams(tt_step *s, const tt_ngram_weights *w)
     tt_step_mark_values(s, rows, s->recurrent->ngram_floats);
 }
 
-/* Shared expert, and mixture of experts, 6: the router of a span and the gate of its shared expert
- * ... */
-static void mlp(tt_step *s, const tt_mlp_weights *w)
-{
-    OP(swiglu, s->s->m, s->s->x, &w->gate, &w->up, s->T); /* [T, F] */
-    mul(s, s->s->y, &w->down, s->s->m);                   /* [T, H] */
-}
-
+/* Mixture of experts, 6: the router of a span and the gate of its shared expert ... */
 static void route(tt_step *s, const tt_layer_weights *w, uint32_t l)
 {
     const tt_arch *a = s->arch;
@@ -156,9 +147,12 @@ static void moe(tt_step *s, const tt_layer_weights *w, uint32_t l)
     size_t H = s->arch->hidden_size;
     tt_span p;
 
-    tt_moe_ask(s, l); /* the disk starts */
-    for (tt_span_first(&p, s); p.step.T > 0; tt_span_next(&p, s, l))
-        mlp(&p.step, &w->mlp);      /* work meanwhile */
+    tt_moe_ask(s, l);                                                  /* the disk starts */
+    for (tt_span_first(&p, s); p.step.T > 0; tt_span_next(&p, s, l)) { /* work meanwhile */
+        tt_scratch *v = p.step.s;
+        OP(swiglu, v->m, v->x, &w->mlp.gate, &w->mlp.up, p.step.T); /* [T, F] */
+        mul(&p.step, v->y, &w->mlp.down, v->m);                     /* [T, H] */
+    }
     tt_moe_run(s, b->acc, b->x, l); /* ascending expert id */
     memset(b->x, 0, s->T * H * sizeof *b->x);
     OP(moe_add, b->x, b->acc, b->y, b->sg, (uint32_t)H, s->T);
@@ -204,26 +198,23 @@ static void embed(tt_step *s, const tt_mat *E)
 
 void tt_forward_qwen4_exp(tt_step *s)
 {
-    const tt_weights *w = &s->model->weights;
-
     tt_ngram_begin(s); /* the disk starts: the ids are all it needs */
     tt_rope_rows(&s->model->rope, s->s->cosine, s->s->sine, s->pos0, s->T);
-    embed(s, &w->embed);
+    embed(s, &s->model->weights.embed);
     for (uint32_t l = 0; l < s->arch->n_layers && tt_step_goes_on(s, l); l++)
-        layer(s, &w->layer[l], l);
+        layer(s, &s->model->weights.layer[l], l);
     tt_moe_end(s);
     tt_ngram_end(s);
 }
 
 void tt_head_qwen4_exp(tt_step *s, float *logits, float *top, uint32_t row0, uint32_t n)
 {
-    const tt_weights *w = &s->model->weights;
     tt_scratch rows = *s->s;
     tt_step some = *s;
 
     rows.h += row0 * (size_t)tt_arch_residual(s->arch);
     some.s = &rows;
     some.T = n;
-    read_streams(&some, &w->mix);
-    OP(matmul_max, logits, top, rows.x, s->arch->hidden_size, &w->head, n); /* [n, vocab] */
+    read_streams(&some, &s->model->weights.mix);
+    OP(matmul_max, logits, top, rows.x, s->arch->hidden_size, &s->model->weights.head, n);
 }

@@ -16,14 +16,14 @@
 #include "model/weights.h"
 
 typedef struct tt_indexer {
-    uint32_t K;         /* blocks that a row chooses */
-    uint32_t most;      /* blocks of the longest context */
-    float *raw;         /* [block - 1 + rows of a span, di] */
-    float *mean;        /* [blocks that a span completes, di] */
+    uint32_t K;           /* blocks that a row chooses */
+    uint32_t most;        /* blocks of the longest context */
+    float *raw;           /* [block - 1 + rows of a span, di] */
+    float *mean;          /* [blocks that a span completes, di] */
     float *cosine, *sine; /* of those blocks */
-    float *scores;      /* [TT_INDEX_ROWS, heads, most] */
-    uint32_t *picks;    /* [TT_INDEX_ROWS, K] */
-    tt_kv_layer work;   /* rows of one query's blocks */
+    float *scores;        /* [TT_INDEX_ROWS, heads, most] */
+    uint32_t *picks;      /* [TT_INDEX_ROWS, K] */
+    tt_kv_layer work;     /* rows of one query's blocks */
     void *block;
     uint64_t bytes;
 } tt_indexer;

@@ -18,7 +18,7 @@ typedef struct tt_kv_cache {
     tt_kv_layer *layer; /* [n_layers], numbered by full-attention layer */
     uint32_t n_layers;
     uint32_t max_tokens, committed_tokens;
-    float **index; /* [n_layers] of [max_tokens / index_block, index_dim] */
+    float **index;                   /* [n_layers] of [max_tokens / index_block, index_dim] */
     uint32_t index_dim, index_block; /* dim 0: attention is dense */
 } tt_kv_cache;
 

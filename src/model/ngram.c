@@ -57,8 +57,7 @@ tt_status tt_ngram_init(tt_ngram *g, const tt_install *in, const tt_model_option
         TT_GOTO(tt_reader_kind_parse(o->reader, &ro.kind, err), fail);
     TT_GOTO(tt_install_path(in, TT_NGRAM_NAME, path, err), fail);
     TT_GOTO(tt_reader_open(paths, 1, &ro, &g->reader, err), fail);
-    TT_GOTO(tt_reader_register_memory(g->reader, g->pages,
-                                      (uint64_t)HELD * g->n * g->slot, err),
+    TT_GOTO(tt_reader_register_memory(g->reader, g->pages, (uint64_t)HELD * g->n * g->slot, err),
             fail);
     return TT_OK;
 fail:
@@ -98,8 +97,8 @@ static void hash(uint64_t *rows, const tt_arch *a, const tt_ngram_weights *w, co
     }
 }
 
-void tt_ngram_rows(uint64_t *rows, const tt_arch *a, const tt_ngram_weights *w,
-                   const uint32_t *ids, uint32_t len)
+void tt_ngram_rows(uint64_t *rows, const tt_arch *a, const tt_ngram_weights *w, const uint32_t *ids,
+                   uint32_t len)
 {
     uint64_t c[TT_MAX_NGRAM];
     context(c, a, NULL, 0, ids, len - 1);
@@ -120,8 +119,8 @@ static void ask(tt_step *s, tt_ngram *g, uint32_t t)
         uint64_t begin = rows[h] * g->layout.row_bytes, end = begin + g->layout.row_bytes;
         uint64_t page = begin / TT_IO_ALIGN * TT_IO_ALIGN;
         g->inside[i] = (uint32_t)(begin - page);
-        g->reads[i] = (tt_read){
-            .offset = page, .bytes = aligned(end - page), .dst = g->pages + i * g->slot};
+        g->reads[i] =
+            (tt_read){.offset = page, .bytes = aligned(end - page), .dst = g->pages + i * g->slot};
         s->status = g->reader->ops->start(g->reader, &g->reads[i], s->err);
         g->stats.pages += g->reads[i].bytes / TT_IO_ALIGN;
     }

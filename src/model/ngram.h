@@ -25,12 +25,12 @@ typedef struct tt_ngram_stats {
 
 typedef struct tt_ngram {
     tt_ngram_layout layout;
-    uint32_t n;           /* rows of a token */
-    uint64_t slot;        /* bytes that a row's pages take at most */
+    uint32_t n;    /* rows of a token */
+    uint64_t slot; /* bytes that a row's pages take at most */
     tt_reader *reader;
-    tt_read *reads;       /* [2 * batch, n] */
-    uint32_t *inside;     /* [2 * batch, n] where in its pages a row begins */
-    char *pages;          /* [2 * batch, n, slot] */
+    tt_read *reads;        /* [2 * batch, n] */
+    uint32_t *inside;      /* [2 * batch, n] where in its pages a row begins */
+    char *pages;           /* [2 * batch, n, slot] */
     tt_step *step;         /* the whole one, in work */
     uint32_t asked, taken; /* its tokens so far */
     tt_ngram_stats stats;

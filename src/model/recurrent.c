@@ -26,8 +26,7 @@ static tt_recurrent lay_out(const tt_arch *a)
 {
     tt_recurrent r = {.state_floats = state_floats(a)};
     uint32_t linear = layers_of(a, TT_LAYER_LINEAR), sparse = 0;
-    r.layer_floats =
-        whole_lines(r.state_floats + (uint64_t)TT_CONV_ROWS * tt_arch_conv_dim(a));
+    r.layer_floats = whole_lines(r.state_floats + (uint64_t)TT_CONV_ROWS * tt_arch_conv_dim(a));
     if (a->streams > 0) {
         sparse = layers_of(a, TT_LAYER_FULL);
         r.ngram_floats = (uint64_t)3 * a->ngram_size * tt_arch_residual(a);

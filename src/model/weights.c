@@ -187,8 +187,8 @@ static tt_status bind_ngram(binder *b, tt_ngram_weights *w)
                          in_layer(&s, l, "ple.ple_embedding.layer_multipliers")));
     TT_TRY(bind_integers(b, &w->sizes, n,
                          in_layer(&s, l, "ple.ple_embedding.ngram_heads_vocab_sizes")));
-    TT_TRY(bind_integers(b, &w->offsets, n,
-                         in_layer(&s, l, "ple.ple_embedding.ngram_heads_offsets")));
+    TT_TRY(
+        bind_integers(b, &w->offsets, n, in_layer(&s, l, "ple.ple_embedding.ngram_heads_offsets")));
     return check_ngrams(b, w);
 }
 

@@ -51,12 +51,12 @@ typedef struct tt_mix_weights {
 } tt_mix_weights;
 
 typedef struct tt_ngram_weights {
-    tt_mat key;                               /* [S * H, D] */
-    tt_mat value;                             /* [H, D] */
+    tt_mat key;                                     /* [S * H, D] */
+    tt_mat value;                                   /* [H, D] */
     const float *norm_key, *norm_query, *norm_conv; /* [S, H], whole factors */
-    const float *conv;                        /* [S * H, 4] */
-    const int64_t *multipliers;               /* [ngram_size] */
-    const int64_t *sizes, *offsets;           /* [ngrams], rows of the table */
+    const float *conv;                              /* [S * H, 4] */
+    const int64_t *multipliers;                     /* [ngram_size] */
+    const int64_t *sizes, *offsets;                 /* [ngrams], rows of the table */
 } tt_ngram_weights;
 
 typedef struct tt_layer_weights {
@@ -73,10 +73,10 @@ typedef struct tt_layer_weights {
 } tt_layer_weights;
 
 typedef struct tt_weights {
-    tt_mat embed;            /* [vocab, H] */
-    tt_mat head;             /* [vocab, H]; the embedding when tied */
-    const float *norm;       /* [H], whole factor; not with streams */
-    tt_mix_weights mix;      /* with streams, like the next */
+    tt_mat embed;       /* [vocab, H] */
+    tt_mat head;        /* [vocab, H]; the embedding when tied */
+    const float *norm;  /* [H], whole factor; not with streams */
+    tt_mix_weights mix; /* with streams, like the next */
     tt_ngram_weights ngram;
     tt_layer_weights *layer; /* [L] */
     void *payload;           /* bytes of model_weights.bin behind its index */

@@ -117,8 +117,8 @@ static void mixer(build *b, const tt_arch *a, const char *stem, bool inject)
 static void indexer(build *b, const tt_arch *a)
 {
     uint64_t d = a->indexer_dim;
-    matrix(b, TT_ROLE_INDEXER, "self_attn.indexer.index_qk_proj.weight",
-           (a->indexer_heads + 1) * d, a->hidden_size);
+    matrix(b, TT_ROLE_INDEXER, "self_attn.indexer.index_qk_proj.weight", (a->indexer_heads + 1) * d,
+           a->hidden_size);
     norm(b, "self_attn.indexer.q_layernorm.weight", d);
     norm(b, "self_attn.indexer.k_layernorm.weight", d);
 }

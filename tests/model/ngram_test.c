@@ -30,13 +30,16 @@ static void published_rows(void **state)
         uint32_t ids[4], n;
         uint64_t rows[16];
     } want[] = {
-        {{9707, 11, 1879}, 3,
+        {{9707, 11, 1879},
+         3,
          {6380558, 26411572, 56460672, 78566983, 94693008, 106742196, 124822692, 148942556,
           164226950, 190352573, 210933682, 238908951, 242182004, 265475238, 299910982, 312121804}},
-        {{9707, 11}, 2,
+        {{9707, 11},
+         2,
          {18158303, 36390029, 45652312, 70783524, 98191154, 114024957, 127804916, 159566246,
           175132467, 192583600, 217919476, 237199054, 259336807, 261799367, 289359313, 307699687}},
-        {{9707, 248044, 11, 0}, 4,
+        {{9707, 248044, 11, 0},
+         4,
          {16919051, 35719547, 45119965, 70280766, 97561658, 113322015, 126962555, 158483393,
           174274172, 190808175, 215248968, 233009046, 255051492, 277453500, 285000738, 303336027}}};
     tt_arch a = {.streams = 4, .ngram_size = 3, .ngram_heads = 8, .ngram_eos = 248044};
@@ -91,8 +94,7 @@ static void check_rows(const tt_model *m, const char *table, const float *e, con
             for (uint32_t i = 0; i < l->cols; i++) {
                 uint16_t v;
                 memcpy(&v, table + rows[h] * l->row_bytes + 2 * i, 2);
-                float want =
-                    l->dtype == TT_DTYPE_F16 ? tt_f16_to_f32(v) : tt_bf16_to_f32(v);
+                float want = l->dtype == TT_DTYPE_F16 ? tt_f16_to_f32(v) : tt_bf16_to_f32(v);
                 assert_true(*e++ == want);
             }
     }
@@ -111,8 +113,14 @@ static void steps_at(const char *reader, uint32_t cols, uint64_t seed)
         ids[i] = tt_rng_below(&r, 96); /* ends of texts among them */
     for (size_t k = 0; k < sizeof steps / sizeof steps[0]; k++) {
         tt_error err = {0};
-        tt_step s = {.model = m, .arch = &m->arch, .be = m->be, .past = ids, .tokens = ids + at,
-                     .pos0 = at, .T = steps[k], .err = &err};
+        tt_step s = {.model = m,
+                     .arch = &m->arch,
+                     .be = m->be,
+                     .past = ids,
+                     .tokens = ids + at,
+                     .pos0 = at,
+                     .T = steps[k],
+                     .err = &err};
         tt_ngram_begin(&s);
         for (uint32_t done = 0, n; done < s.T; done += n) {
             tt_step part = s;

@@ -25,9 +25,8 @@ static void must(tt_status st, const tt_error *err)
 
 made_options made_default(void)
 {
-    return (made_options){.config = "tests/vectors/qwen4exp-made/config.json",
-                          .shards = 12,
-                          .table = TT_ST_BF16};
+    return (made_options){
+        .config = "tests/vectors/qwen4exp-made/config.json", .shards = 12, .table = TT_ST_BF16};
 }
 
 /* ---- values ---- */

@@ -393,9 +393,9 @@ static void fill_index(writer *w, const tt_inventory *inv, tt_index *ix)
         tt_index_entry *e = &ix->entries[ix->count++];
         *e = (tt_index_entry){.name = want->name, .rank = want->rank};
         memcpy(e->shape, want->shape, sizeof e->shape);
-        e->dtype = want->integers ? TT_DTYPE_I64
-                                  : draw_type(&w->rng, w->o, want->role != TT_ROLE_PLAIN,
-                                              want->shape[1]);
+        e->dtype = want->integers
+                       ? TT_DTYPE_I64
+                       : draw_type(&w->rng, w->o, want->role != TT_ROLE_PLAIN, want->shape[1]);
     }
     if (w->o->alter != NULL)
         w->o->alter(ix, w->o->ctx);
