@@ -182,16 +182,11 @@ static bool choose_mode(const command_line *c, repack_mode *mode, char why[512])
             ? MODE_HUB
             : MODE_INSTALL;
     static const char *const doing[] = {
-        [MODE_INSTALL] = "a conversion",
-        [MODE_HUB] = "an installation from a hub",
-        [MODE_PLAN] = "--plan",
-        [MODE_DISCARD] = "--discard-partial",
-        [MODE_LIST] = "--list-models",
-        [MODE_VERIFY] = "--verify-install",
-        [MODE_INSPECT] = "--inspect",
-        [MODE_EXPORT] = "--export-snapshot",
-        [MODE_HELP] = "--help",
-        [MODE_VERSION] = "--version",
+        [MODE_INSTALL] = "a conversion", [MODE_HUB] = "an installation from a hub",
+        [MODE_PLAN] = "--plan",          [MODE_DISCARD] = "--discard-partial",
+        [MODE_LIST] = "--list-models",   [MODE_VERIFY] = "--verify-install",
+        [MODE_INSPECT] = "--inspect",    [MODE_EXPORT] = "--export-snapshot",
+        [MODE_HELP] = "--help",          [MODE_VERSION] = "--version",
     };
     for (int f = 0; f < F_COUNT && *mode != MODE_HELP; f++) {
         if (c->value[f] != NULL && !(flags[f].modes & IN(*mode))) {

@@ -138,6 +138,7 @@ void tt_server_options_sentence(const tt_error *err, char out[TT_SENTENCE])
                                         {"expert_slots", "--expert-cache-slots"},
                                         {"prefill_chunk", "--prefill-chunk"},
                                         {"kv_bits", "--kv-bits"},
+                                        {"sequences", "--max-concurrent-sequences"},
                                         {"prompt_cache", "--prompt-cache-memory"},
                                         {"cpu_level", "--cpu-level"},
                                         {"expert_mirror", "--expert-mirror"},

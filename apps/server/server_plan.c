@@ -94,34 +94,39 @@ static void write_memory(const tt_server_options *o, const tt_server_memory *m, 
         o->load.ram_budget > 0 ? "given by --ram-budget" : "what the machine has to spare");
 }
 
+static unsigned long long mib(uint64_t bytes)
+{
+    return bytes / TT_MIB;
+}
+
 static void write_limits(const tt_server_options *o, const tt_plan *p, tt_buf *b)
 {
     tt_buf_puts(b, "limits\n");
     tt_buf_printf(b, "  body %llu MiB; first line %u bytes; header block %u KiB, %u fields\n",
-                  (unsigned long long)(tt_body_limit(p->max_context) / TT_MIB), TT_HTTP1_LINE_MAX,
+                  mib(tt_body_limit(p->max_context)), TT_HTTP1_LINE_MAX,
                   TT_HTTP1_HEAD_MAX >> 10, TT_HTTP1_FIELDS);
     tt_buf_printf(b,
                   "  deadlines: header %d s, body %d s without a byte, keep-alive %d s, drained "
                   "%d s and %llu MiB, shutdown %d s\n",
                   TT_HEADER_SECONDS, TT_BODY_SECONDS, TT_KEEP_ALIVE, TT_DRAINED_SECONDS,
-                  (unsigned long long)(TT_DRAINED_BYTES / TT_MIB), TT_SHUTDOWN_SECONDS);
+                  mib(TT_DRAINED_BYTES), TT_SHUTDOWN_SECONDS);
     tt_buf_printf(b,
                   "  connections %u, or RLIMIT_NOFILE less %u; answers at once %u, queue %u; "
                   "pipelined ahead %llu "
                   "KiB; unread of a stream %llu MiB; heartbeat %d s\n",
                   TT_CONNECTIONS, TT_DESCRIPTORS_SPARE, p->sequences, o->queue_limit,
                   (unsigned long long)(TT_PIPELINED_AHEAD / TT_KIB),
-                  (unsigned long long)(TT_OUTBOX / TT_MIB), TT_HEARTBEAT_SECONDS);
+                  mib(TT_OUTBOX), TT_HEARTBEAT_SECONDS);
     tt_buf_printf(b,
                   "  JSON depth %u; messages %u; tools %u, schemas %llu KiB each and %llu MiB "
                   "together; compiled grammars %llu MiB; stop strings %u of %u bytes; tool call "
                   "%llu KiB; stored responses %u, "
                   "%llu MiB\n",
                   TT_REQUEST_DEPTH, TT_MESSAGES, TT_TOOLS, (unsigned long long)(TT_SCHEMA / TT_KIB),
-                  (unsigned long long)(TT_SCHEMAS / TT_MIB),
-                  (unsigned long long)(TT_GRAMMARS / TT_MIB), TT_STOP_STRINGS, TT_STOP_BYTES,
+                  mib(TT_SCHEMAS),
+                  mib(TT_GRAMMARS), TT_STOP_STRINGS, TT_STOP_BYTES,
                   (unsigned long long)(TT_TOOL_CALL / TT_KIB), TT_STORED_RESPONSES,
-                  (unsigned long long)(TT_STORED_BYTES / TT_MIB));
+                  mib(TT_STORED_BYTES));
 }
 
 void tt_server_plan_write(const tt_server_options *o, const tt_server_memory *m, const tt_plan *p,

@@ -486,7 +486,9 @@ static bool take_tables(finish *f)
 static void *shrink(void *p, size_t bytes)
 {
     void *q = realloc(p, bytes);
-    return q != NULL ? q : p;
+    if (q == NULL)
+        return p;
+    return q;
 }
 
 static tt_status pack(finish *f, tt_error *err)

@@ -219,7 +219,8 @@ static bool hopeless(const digits *g, const place *p)
 
 static void digit_edges(digits *g, uint32_t from, const place *p)
 {
-    for (char c = '0'; c <= '9'; c++) {
+    for (unsigned digit = 0; digit < 10; digit++) {
+        char c = (char)('0' + digit);
         place next = *p;
         if (p->phase == PHASE_WHOLE) {
             uint32_t i = p->whole;
@@ -267,7 +268,8 @@ static void place_edges(digits *g, uint32_t from, const place *p)
 /* Edges from `entry` to all magnitudes between the bounds. */
 static void magnitudes(digits *g, uint32_t entry)
 {
-    for (char c = '0'; c <= '9'; c++) {
+    for (unsigned k = 0; k < 10; k++) {
+        char c = (char)('0' + k);
         place p = {.phase = c == '0' ? PHASE_ZERO : PHASE_WHOLE,
                    .zero = c == '0',
                    .whole = 1,

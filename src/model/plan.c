@@ -312,7 +312,7 @@ static tt_status refuse(const tt_plan *p, const plan_for *f, tt_error *err)
     return tt_fail(
         err, TT_ERR_BUDGET,
         "the model needs %.1f MiB, %s %s (weights %.1f MiB, KV for %u tokens %.1f MiB, state "
-        "%.1f MiB, scratch for %u rows %.1f MiB, program %.1f MiB%s): ask for %s%s%s%sa shorter "
+        "%.1f MiB, scratch for %u rows %.1f MiB, program %.1f MiB%s): ask for %s%s%s%s%sa shorter "
         "context (max_context), or %s",
         MIB(p->total),
         given             ? "the budget given is"
@@ -324,6 +324,7 @@ static tt_status refuse(const tt_plan *p, const plan_for *f, tt_error *err)
         p->slots_per_layer > f->arch->top_k ? "fewer expert slots (expert_slots), " : "",
         p->prefill_chunk > TT_BLOCK ? "a smaller prefill chunk (prefill_chunk), " : "",
         p->kv_bits > 4 && p->kv > 0 ? "fewer KV bits (kv_bits), " : "",
+        p->sequences > 1 ? "fewer sequences (sequences), " : "",
         p->prompt_cache > 0 ? "a smaller prompt cache (prompt_cache), " : "",
         given ? "give a larger budget (ram_budget)" : "free memory");
 }

@@ -129,7 +129,8 @@ void tt_span_next(tt_span *p, tt_step *s, uint32_t layer)
 void tt_step_mark(const tt_step *s, uint32_t i)
 {
     const tt_recurrent *r = s->recurrent;
-    tt_step_mark_values(s, tt_recurrent_state(r, i), r->layer_floats);
+    if (s->n_marks > 0) /* else there may be several timelines, and no state of the step's own */
+        tt_step_mark_values(s, tt_recurrent_state(r, i), r->layer_floats);
 }
 
 void tt_step_mark_values(const tt_step *s, const float *at, uint64_t n)

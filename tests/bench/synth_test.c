@@ -349,6 +349,11 @@ static void forced_ids_come_from_the_manifest(void **state)
         assert_int_equal(ids[i], bench_locality_next(m.chain));
     assert_memory_equal(ids, again, 50 * sizeof *ids);
     assert_memory_not_equal(ids, other, 50 * sizeof *ids);
+    uint32_t *both = NULL; /* each sequence begins at the seed after the one before it */
+    assert_int_equal(bench_ids_of("chain:77", path, 50, 2, &both, NULL), TT_OK);
+    assert_memory_equal(both, ids, 50 * sizeof *ids);
+    assert_memory_equal(both + 50, other, 50 * sizeof *ids);
+    free(both);
     free(ids);
     free(again);
     free(other);

@@ -114,7 +114,8 @@ static uint32_t pick(uint64_t *state, const uint64_t *mask)
     uint32_t n = 0, id = 0;
     for (uint32_t i = 0; i < vocab; i++)
         n += has(mask, i);
-    for (uint32_t k = chance(state, n); id < vocab; id++)
+    assert_true(n > 0); /* no answer is led to where nothing may follow */
+    for (uint32_t k = n > 0 ? chance(state, n) : 0; id < vocab; id++)
         if (has(mask, id) && k-- == 0)
             break;
     return id;

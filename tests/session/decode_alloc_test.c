@@ -1,5 +1,5 @@
-/* Proves that a decode step and a prefill chunk allocate nothing: every allocator call of the
- * process is counted. */
+/* Proves that a decode step, of one session and of several, and a prefill chunk allocate nothing:
+ * every allocator call of the process is counted. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -83,22 +83,26 @@ static void steps_allocate_nothing(void **state)
         for (unsigned i = 0; tt_cpu_level_at(i) != NULL; i++) {
             tt_model *m = fixture_model(fixture_install("models/tales", NULL, 4),
                                         tt_cpu_level_at(i), kv, 6, 2);
-            tt_session *s = fixture_session(m);
+            tt_session *s = fixture_session(m), *both[] = {s, fixture_session(m)};
             tt_error err = {0};
             uint32_t ids[100];
             for (uint32_t t = 0; t < 100; t++)
                 ids[t] = t * 37 % 4000;
             assert_int_equal(tt_session_prefill(s, ids, 10, NULL, &err),
                              TT_OK); /* commits the first rows */
+            assert_int_equal(tt_session_prefill(both[1], ids, 40, NULL, &err), TT_OK);
             atomic_store(&calls, 0);
             atomic_store(&armed, true);
             tt_status prefill = tt_session_prefill(s, ids, 100, NULL, &err), decode = TT_OK;
             for (uint32_t t = 0; t < 30 && decode == TT_OK; t++)
                 decode = tt_session_decode(s, ids[t], &err);
+            for (uint32_t t = 0; t < 30 && decode == TT_OK; t++)
+                decode = tt_session_decode_all(both, ids + t, 2, &err);
             atomic_store(&armed, false);
             assert_int_equal(prefill, TT_OK);
             assert_int_equal(decode, TT_OK);
             assert_int_equal(atomic_load(&calls), 0);
+            tt_session_close(&both[1]);
             tt_session_close(&s);
             tt_model_close(&m);
         }
