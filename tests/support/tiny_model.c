@@ -87,6 +87,33 @@ tt_arch tiny_arch(uint64_t seed)
     return a;
 }
 
+tt_arch tiny_arch_streams(uint64_t seed)
+{
+    static const uint32_t blocks[] = {1, 2, 4, 8};
+    tt_arch a = tiny_arch(seed);
+    tt_rng r = {seed * 104729 + 3};
+    uint32_t rotary = (uint32_t)(a.head_dim * a.partial_rotary + 0.5);
+    a.family = TT_FAMILY_QWEN4_EXP;
+    a.intermediate = 0;
+    a.n_experts = between(&r, 2, 20);
+    a.top_k = between(&r, 1, a.n_experts < 6 ? a.n_experts : 6);
+    a.moe_intermediate = between(&r, 1, 2) * 33;
+    a.shared_intermediate = between(&r, 1, 2) * 32;
+    a.streams = between(&r, 1, 4);
+    a.mix_rank = between(&r, 1, 2) * 32 + tt_rng_below(&r, 3);
+    a.indexer_heads = between(&r, 1, 3);
+    a.indexer_block = one_of(&r, blocks, 4);
+    a.indexer_dim = (rotary + between(&r, 0, 20) + 7) / 8 * 8;
+    a.indexer_budget = a.indexer_block * (seed % 2 == 0 ? between(&r, 1, 6) : 256);
+    a.ngram_layer = tt_rng_below(&r, a.n_layers);
+    a.ngram_size = between(&r, 2, 4);
+    a.ngram_heads = between(&r, 1, 3);
+    a.ngram_dim = tt_arch_ngrams(&a) * between(&r, 1, 20);
+    a.ngram_rows = 61 * tt_arch_ngrams(&a) + tt_rng_below(&r, 9);
+    a.ngram_eos = tt_rng_below(&r, a.vocab_size);
+    return a;
+}
+
 /* What qwen4_exp has beside the rest. */
 static void add_streams(tt_arch *a)
 {
@@ -177,7 +204,7 @@ static tt_dtype draw_type(tt_rng *r, const tiny_options *o, bool matrix, uint64_
 /* Integers of the n-gram hash: every head has 61 rows. */
 static void draw_integers(const char *name, char *out, size_t n)
 {
-    static const int64_t multipliers[] = {1000003, 998244353, 2147483647};
+    static const int64_t multipliers[] = {1000003, 998244353, 2147483647, 4294967291};
     for (size_t i = 0; i < n; i++) {
         int64_t v = ends_with(name, "sizes")     ? 61
                     : ends_with(name, "offsets") ? 61 * (int64_t)i
