@@ -140,6 +140,7 @@ int bench_open(const bench_options *o, uint32_t context, tt_model **model, tt_se
     mo.io_depth = o->io_depth;
     mo.io_piece = (uint32_t)o->io_piece;
     mo.expert_mirror = o->expert_mirror;
+    mo.sequences = o->sequences;
     tt_model *m = NULL;
     tt_stop_catch();
     if (tt_model_open(o->model, &mo, tt_stop_progress, NULL, &m, &err) != TT_OK) {
@@ -147,6 +148,7 @@ int bench_open(const bench_options *o, uint32_t context, tt_model **model, tt_se
                                      {"expert_slots", "--expert-cache-slots"},
                                      {"prefill_chunk", "--prefill-chunk"},
                                      {"kv_bits", "--kv-bits"},
+                                     {"sequences", "--sequences"},
                                      {NULL, NULL}};
         tt_args_translate(names, &err);
         return bench_fail(&err);

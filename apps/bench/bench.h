@@ -25,7 +25,7 @@ typedef struct bench_options {
     const char *context_flag; /* what the command's context follows from, for messages */
     int backend, level, kv;   /* indexes into the words of bench.c */
     int reader;
-    uint32_t threads, prefill_chunk, slots, io_depth;
+    uint32_t threads, prefill_chunk, slots, io_depth, sequences; /* of those, 0: one */
     uint64_t io_piece, ram_budget;
     const char *expert_mirror;
     bool verify_reads, json, help, version;

@@ -60,8 +60,8 @@ tt_status bench_ids_check(const char *words, tt_error *err)
     return words == NULL ? TT_OK : chain_seed(words, &seed, err);
 }
 
-static tt_status chain_ids(const char *words, const char *model, size_t need, uint32_t *ids,
-                           tt_error *err)
+static tt_status chain_ids(const char *words, const char *model, size_t need, uint32_t sequences,
+                           uint32_t *ids, tt_error *err)
 {
     tt_install *in = NULL;
     bench_locality *chain = NULL;
@@ -71,9 +71,11 @@ static tt_status chain_ids(const char *words, const char *model, size_t need, ui
     tt_install_close(&in);
     TT_TRY(st);
     st = chain_seed(words, &from, err);
-    bench_locality_restart(chain, from);
-    for (size_t i = 0; st == TT_OK && i < need; i++)
-        ids[i] = bench_locality_next(chain);
+    for (uint32_t k = 0; st == TT_OK && k < sequences; k++) {
+        bench_locality_restart(chain, from + k);
+        for (size_t i = 0; i < need; i++)
+            *ids++ = bench_locality_next(chain);
+    }
     bench_locality_close(&chain);
     return st;
 }
@@ -81,23 +83,29 @@ static tt_status chain_ids(const char *words, const char *model, size_t need, ui
 tt_status bench_ids_forced(const char *words, const char *model, size_t need, uint32_t **out,
                            tt_error *err)
 {
+    return bench_ids_of(words, model, need, 1, out, err);
+}
+
+tt_status bench_ids_of(const char *words, const char *model, size_t need, uint32_t sequences,
+                       uint32_t **out, tt_error *err)
+{
     bool chain = strcmp(words, "chain") == 0 || strncmp(words, "chain:", 6) == 0;
     uint32_t *ids = NULL;
-    size_t n = need;
+    size_t n, all = need * sequences;
     if (!chain) {
         TT_TRY(bench_ids_read(words, &ids, &n, err));
-        if (n < need) {
+        if (n < all) {
             free(ids);
             return tt_fail_at(err, TT_ERR_INVALID, words, -1, "%s has %zu ids, %zu are needed",
-                              words, n, need);
+                              words, n, all);
         }
         *out = ids;
         return TT_OK;
     }
-    ids = calloc(need > 0 ? need : 1, sizeof *ids);
+    ids = calloc(all > 0 ? all : 1, sizeof *ids);
     if (ids == NULL)
-        return tt_fail(err, TT_ERR_NOMEM, "out of memory for %zu ids", need);
-    tt_status st = chain_ids(words, model, need, ids, err);
+        return tt_fail(err, TT_ERR_NOMEM, "out of memory for %zu ids", all);
+    tt_status st = chain_ids(words, model, need, sequences, ids, err);
     if (st != TT_OK) {
         free(ids);
         return st;

@@ -1,9 +1,9 @@
 /* decode and prefill: tokens a second, and where the time goes.
  *
  * The prompt is a fixed sequence of ids, or forced ones. decode continues it greedily, end tokens
- * barred, so that the routing is the model's own, or with the ids that follow the prompt's. The
- * first run reads experts that later runs may find in memory, so every run is reported beside the
- * median. */
+ * barred, so that the routing is the model's own, or with the ids that follow the prompt's. With
+ * several sequences each has ids of its own, and all go through one step together. The first run
+ * reads experts that later runs may find in memory, so every run is reported beside the median. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,7 +22,8 @@
 typedef struct measured {
     double seconds;
     tt_stage_times times;
-    tt_model_stats stats;          /* differences */
+    tt_model_stats stats;          /* differences, like the next */
+    tt_ngram_stats ngrams;
     double read_bytes, operations; /* a second, of this machine at most, around the run */
 } measured;
 
@@ -31,11 +32,12 @@ typedef struct speed_run {
     bool decode;
     uint32_t prompt_tokens, tokens, warm_up, repeat, fill, context;
     const char *forced, *trace;
-    uint32_t *prompt; /* [prompt_tokens], with forced ids warm_up + tokens more */
+    uint32_t need;    /* ids of a sequence: its prompt, with forced ids those that follow too */
+    uint32_t *prompt; /* [sequences, need] */
     measured *run;    /* [repeat] in the order they were run */
     tt_model *model;
-    tt_session *session;     /* NULL with fill */
-    bench_timeline timeline; /* with fill */
+    tt_session *session[TT_MOST_SEQUENCES]; /* none with fill */
+    bench_timeline timeline;                /* with fill */
     tt_cache_trace_writer writer;
     bool tracing;
     uint32_t vocab;
@@ -65,19 +67,20 @@ static tt_status bar_end_tokens(speed_run *r, tt_error *err)
 
 static tt_status make_prompt(speed_run *r, tt_error *err)
 {
-    uint32_t need = r->prompt_tokens + (r->decode ? r->warm_up + r->tokens : 0);
+    r->need = r->prompt_tokens + (r->decode ? r->warm_up + r->tokens : 0);
     if (r->forced != NULL)
-        return bench_ids_forced(r->forced, r->o.model, need, &r->prompt, err);
-    r->prompt = calloc(need, sizeof *r->prompt);
+        return bench_ids_of(r->forced, r->o.model, r->need, r->o.sequences, &r->prompt, err);
+    r->prompt = calloc((size_t)r->o.sequences * r->need, sizeof *r->prompt);
     if (r->prompt == NULL)
-        return tt_fail(err, TT_ERR_NOMEM, "out of memory for %u ids", need);
+        return tt_fail(err, TT_ERR_NOMEM, "out of memory for %u ids", r->need);
     uint64_t x = 1;
-    for (uint32_t i = 0; i < r->prompt_tokens;) {
-        x = x * 6364136223846793005u + 1442695040888963407u;
-        uint32_t id = (uint32_t)(x >> 33) % r->vocab;
-        if (!r->barred[id] || r->vocab < 16)
-            r->prompt[i++] = id;
-    }
+    for (uint32_t k = 0; k < r->o.sequences; k++)
+        for (uint32_t i = 0; i < r->prompt_tokens;) {
+            x = x * 6364136223846793005u + 1442695040888963407u;
+            uint32_t id = (uint32_t)(x >> 33) % r->vocab;
+            if (!r->barred[id] || r->vocab < 16)
+                r->prompt[(size_t)k * r->need + i++] = id;
+        }
     return TT_OK;
 }
 
@@ -131,18 +134,20 @@ static uint32_t likeliest(const speed_run *r, const float *logits)
     return best != UINT32_MAX ? best : 0;
 }
 
-static uint32_t next_id(const speed_run *r, uint32_t i)
+/* Of sequence k. */
+static uint32_t next_id(const speed_run *r, uint32_t k, uint32_t i)
 {
     if (r->forced != NULL)
-        return r->prompt[r->prompt_tokens + i];
+        return r->prompt[(size_t)k * r->need + r->prompt_tokens + i];
     if (r->fill == 0)
-        return likeliest(r, tt_session_logits(r->session));
+        return likeliest(r, tt_session_logits(r->session[k]));
     return i == 0 ? 0 : likeliest(r, r->model->scratch.logits);
 }
 
 static void begin_measuring(speed_run *r, measured *m)
 {
     tt_model_get_stats(r->model, &m->stats);
+    m->ngrams = r->model->ngram.stats;
     r->model->times = &m->times;
 }
 
@@ -162,6 +167,9 @@ static void end_measuring(speed_run *r, measured *m)
     SINCE(expert_bytes_disk);
     SINCE(expert_bytes_cached);
     SINCE(expert_wait_seconds);
+    const tt_ngram_stats *g = &r->model->ngram.stats;
+    m->ngrams = (tt_ngram_stats){g->rows - m->ngrams.rows, g->pages - m->ngrams.pages,
+                                 g->waited - m->ngrams.waited};
 }
 
 static tt_status run_decode(speed_run *r, measured *m, tt_error *err)
@@ -173,12 +181,14 @@ static tt_status run_decode(speed_run *r, measured *m, tt_error *err)
         }
         if (!bench_goes_on(NULL))
             return tt_fail(err, TT_ERR_ABORTED, "stopped");
-        uint32_t id = next_id(r, i);
+        uint32_t id[TT_MOST_SEQUENCES];
+        for (uint32_t k = 0; k < r->o.sequences; k++)
+            id[k] = next_id(r, k, i);
         double begin = tt_now();
         if (r->fill > 0)
-            TT_TRY(bench_timeline_decode(&r->timeline, id, err));
+            TT_TRY(bench_timeline_decode(&r->timeline, id[0], err));
         else
-            TT_TRY(tt_session_decode(r->session, id, err));
+            TT_TRY(tt_session_decode_all(r->session, id, r->o.sequences, err));
         m->seconds += tt_now() - begin;
     }
     end_measuring(r, m);
@@ -191,11 +201,14 @@ static tt_status run_once(speed_run *r, measured *m, tt_error *err)
         TT_TRY(bench_timeline_fill(&r->timeline, r->fill, FILL_SEED, err));
         return run_decode(r, m, err);
     }
-    TT_TRY(tt_session_rewind(r->session, 0, err));
+    for (uint32_t k = 0; k < r->o.sequences; k++)
+        TT_TRY(tt_session_rewind(r->session[k], 0, err));
     begin_measuring(r, m);
     double begin = tt_now();
     const tt_prefill_options po = {.go_on = bench_goes_on};
-    TT_TRY(tt_session_sync(r->session, r->prompt, r->prompt_tokens, &po, NULL, err));
+    for (uint32_t k = 0; k < r->o.sequences; k++)
+        TT_TRY(tt_session_sync(r->session[k], r->prompt + (size_t)k * r->need, r->prompt_tokens,
+                               &po, NULL, err));
     m->seconds = tt_now() - begin;
     end_measuring(r, m);
     if (!r->decode)
@@ -237,9 +250,15 @@ static int ascending(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
+/* Of all sequences together. */
+static double run_tokens(const speed_run *r)
+{
+    return (double)(r->decode ? r->tokens : r->prompt_tokens) * r->o.sequences;
+}
+
 static double run_rate(const speed_run *r, const measured *m)
 {
-    return (r->decode ? r->tokens : r->prompt_tokens) / m->seconds;
+    return run_tokens(r) / m->seconds;
 }
 
 static double hit_rate(const tt_model_stats *s)
@@ -275,10 +294,20 @@ static void set_share(const speed_run *r, const measured *m, json_t *obj)
     bench_set(obj, "share_of_limit", json_real(share_of_limit(r, m)));
 }
 
-/* Per token: of a decode one step, of a prefill the whole divided by the prompt. */
+/* Of a step and a layer: picks of all rows, and the experts that they are, read once each. */
+static void set_picks(const speed_run *r, const measured *m, json_t *obj)
+{
+    const tt_plan *plan = tt_model_get_plan(r->model);
+    double stages = (double)r->tokens * plan->n_moe_layers;
+    bench_set(obj, "picks_per_layer", json_integer((json_int_t)r->o.sequences * plan->top_k));
+    bench_set(obj, "experts_per_layer", json_real((double)m->stats.expert_asks / stages));
+}
+
+/* Per token: of a decode a step shared by its sequences, of a prefill the whole divided by the
+ * prompt. */
 static json_t *run_json(const speed_run *r, const measured *m)
 {
-    double tokens = r->decode ? r->tokens : r->prompt_tokens;
+    double tokens = run_tokens(r);
     json_t *obj = json_object(), *layers = json_array();
     bench_set(obj, "seconds", json_real(m->seconds));
     bench_set(obj, "tokens_per_second", json_real(tokens / m->seconds));
@@ -296,10 +325,18 @@ static json_t *run_json(const speed_run *r, const measured *m)
     bench_set(obj, "expert_evictions", json_integer((json_int_t)m->stats.expert_evictions));
     bench_set(obj, "expert_hit_rate", json_real(hit_rate(&m->stats)));
     bench_set(obj, "bytes_read", json_integer((json_int_t)m->stats.expert_bytes_read));
+    bench_set(obj, "bytes_read_per_token", json_real((double)m->stats.expert_bytes_read / tokens));
     bench_set(obj, "bytes_disk", json_integer((json_int_t)m->stats.expert_bytes_disk));
     bench_set(obj, "bytes_page_cache", json_integer((json_int_t)m->stats.expert_bytes_cached));
     bench_set(obj, "disk_bytes_per_second",
               json_real((double)m->stats.expert_bytes_disk / m->seconds));
+    if (m->ngrams.rows > 0) {
+        bench_set(obj, "ngram_rows", json_integer((json_int_t)m->ngrams.rows));
+        bench_set(obj, "ngram_pages", json_integer((json_int_t)m->ngrams.pages));
+        bench_set(obj, "ngram_wait_seconds_per_token", json_real(m->ngrams.waited / tokens));
+    }
+    if (r->decode && m->stats.expert_asks > 0)
+        set_picks(r, m, obj);
     if (r->ceilings)
         set_share(r, m, obj);
     return obj;
@@ -323,6 +360,12 @@ static void report_rates(const speed_run *r, const char *name, json_t *obj, doub
     bench_set(obj, "max", json_real(max));
     printf("%s: %.2f tokens a second (median of %u runs, %.2f to %.2f)\n", name, median, r->repeat,
            min, max);
+    const measured *m = &r->run[r->repeat - 1];
+    if (r->decode && m->stats.expert_asks > 0)
+        printf("of a step and layer: %u picks, %.1f experts; %.1f MiB read a token (last run)\n",
+               r->o.sequences * r->model->plan.top_k,
+               (double)m->stats.expert_asks / ((double)r->tokens * r->model->plan.n_moe_layers),
+               (double)m->stats.expert_bytes_read / run_tokens(r) / (double)TT_MIB);
     if (!r->ceilings)
         return;
     for (uint32_t i = 0; i < r->repeat; i++)
@@ -347,6 +390,7 @@ static int report(speed_run *r)
     if (r->decode) {
         bench_set(obj, "prompt_tokens", json_integer(r->prompt_tokens));
         bench_set(obj, "warm_up", json_integer(r->warm_up));
+        bench_set(obj, "sequences", json_integer(r->o.sequences));
         bench_set(obj, "kv_bytes_per_token",
                   json_real(rows_seen(r) *
                             (double)tt_kv_token_bytes(&r->model->arch, r->model->plan.kv_bits)));
@@ -368,15 +412,25 @@ static int report(speed_run *r)
     return bench_finish(&r->o, obj);
 }
 
+static tt_status more_sessions(speed_run *r, tt_error *err)
+{
+    for (uint32_t k = 1; k < r->o.sequences; k++)
+        TT_TRY(tt_session_create(r->model, &r->session[k], err));
+    return TT_OK;
+}
+
 static int measure(speed_run *r)
 {
     tt_error err = {0};
+    r->o.sequences = r->o.sequences > 0 ? r->o.sequences : 1;
     uint32_t need = r->fill + r->prompt_tokens + (r->decode ? r->warm_up + r->tokens : 0);
     uint32_t context = need > r->context ? need : r->context;
-    int rc = bench_open(&r->o, context, &r->model, r->fill > 0 ? NULL : &r->session);
+    int rc = bench_open(&r->o, context, &r->model, r->fill > 0 ? NULL : r->session);
     if (rc != BENCH_GO_ON)
         return rc;
-    tt_status st = prepare(r, &err);
+    tt_status st = more_sessions(r, &err);
+    if (st == TT_OK)
+        st = prepare(r, &err);
     for (uint32_t i = 0; i < r->repeat && st == TT_OK; i++)
         st = run_bounded(r, &r->run[i], &err);
     if (r->tracing) {
@@ -388,7 +442,8 @@ static int measure(speed_run *r)
     rc = st == TT_OK ? report(r) : bench_fail(&err);
     bench_bounds_close(&r->bounds);
     bench_timeline_close(&r->timeline);
-    tt_session_close(&r->session);
+    for (uint32_t k = 0; k < r->o.sequences; k++)
+        tt_session_close(&r->session[k]);
     tt_model_close(&r->model);
     free(r->prompt);
     free(r->run);
@@ -431,6 +486,8 @@ int bench_decode(int argc, char **argv)
         TT_OPT_U32("warm-up", &r.warm_up, "N", 0, TT_MAX_CONTEXT / 2,
                    "tokens to decode before those that are measured, in each run (0)"),
         TT_OPT_U32("tokens", &r.tokens, "N", 1, TT_MAX_CONTEXT / 2, "tokens to decode a run (64)"),
+        TT_OPT_U32("sequences", &r.o.sequences, "N", 1, TT_MOST_SEQUENCES,
+                   "prompts that are decoded together, of so many tokens each (1)"),
         SPEED_ROWS(r),
         BENCH_OTHER_ROWS(&r.o),
         TT_OPT_END,
@@ -444,6 +501,11 @@ int bench_decode(int argc, char **argv)
     if (r.fill > 0 && tt_args_given(table, "prompt-tokens")) {
         fprintf(stderr, "TinyTitanBench: --fill-context stands in place of a prompt: leave "
                         "--prompt-tokens out\n");
+        return BENCH_USAGE;
+    }
+    if (r.o.sequences > 1 && (r.fill > 0 || r.ceilings)) {
+        fprintf(stderr, "TinyTitanBench: %s is of one sequence: leave --sequences out\n",
+                r.fill > 0 ? "--fill-context" : "--ceilings");
         return BENCH_USAGE;
     }
     if (r.fill > 0) {

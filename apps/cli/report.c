@@ -54,6 +54,9 @@ static void plan_head(const tt_engine *e, tt_buf *b)
     if (p->experts_per_layer > 0)
         tt_buf_printf(b, "experts    reader %s, checksums %s\n", p->reader,
                       o->load.verify_reads ? "on every read" : "when verified only");
+    if (p->ngram_table > 0)
+        tt_buf_printf(b, "n-grams    table of %s on disk, %llu rows a token\n",
+                      tt_bytes_text(p->ngram_table, size), (unsigned long long)p->ngram_rows);
     tt_buf_printf(b, "context    %u tokens, KV %u bits, rope scaling ", p->max_context, p->kv_bits);
     if (p->yarn_factor > 1.0f)
         tt_buf_printf(b, "yarn:%g", (double)p->yarn_factor);
@@ -230,8 +233,8 @@ static json_t *plan_json(const tt_engine *e, const tt_error *refused)
 {
     const tt_plan *p = &e->plan;
     return json_pack(
-        "{s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:f, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:s, "
-        "s:b, "
+        "{s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:f, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, "
+        "s:I, s:s, s:b, "
         "s:o, s:o, s:o, s:o, s:o, s:s?}",
         "model", p->model_id, "family", p->family, "backend", p->backend, "cpu_level", p->cpu_level,
         "threads", (json_int_t)p->threads, "max_context", (json_int_t)p->max_context, "kv_bits",
@@ -240,7 +243,8 @@ static json_t *plan_json(const tt_engine *e, const tt_error *refused)
         (json_int_t)p->experts_per_layer, "experts_per_token", (json_int_t)p->top_k,
         "slots_per_layer", (json_int_t)p->slots_per_layer, "slots_total",
         (json_int_t)p->slots_total, "expert_bytes", (json_int_t)p->expert_bytes, "weights_on_disk",
-        (json_int_t)p->weights_on_disk, "reader", p->reader, "verify_reads",
+        (json_int_t)p->weights_on_disk, "ngram_table", (json_int_t)p->ngram_table,
+        "ngram_rows_per_token", (json_int_t)p->ngram_rows, "reader", p->reader, "verify_reads",
         (int)e->o->load.verify_reads, "memory", plan_memory_json(e), "cache", plan_cache_json(p),
         "expected", plan_expected_json(p), "text", plan_text_json(e), "sampling", sampling_json(e),
         "refused", refused != NULL ? refused->message : NULL);

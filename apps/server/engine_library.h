@@ -1,10 +1,10 @@
-/* engine_library.h: the seam of engine.h over the library: one install, with one session when it is
- * loaded.
+/* engine_library.h: the seam of engine.h over the library: one install, with a session for each
+ * answer that may be made at once when it is loaded.
  *
- * Owns:      model, session, state of prompts, the loop of one answer and what holds it to a
+ * Owns:      model, sessions, state of prompts, the loop of one answer and what holds it to a
  *            grammar; what is known of the install.
- * Not here:  which prompts and settings (the protocols), when (work.h), which of several installs
- *            is in memory (model_set.h), tokenizers (tokenizer_shelf.h).
+ * Not here:  which prompts and settings (the protocols), when (work.h, step_gate.h),
+ *            which of several installs is in memory (model_set.h), tokenizers (tokenizer_shelf.h).
  * Laws:      those of engine.h.
  * Threads:   those of engine.h; create and close from any one.
  */

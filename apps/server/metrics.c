@@ -90,9 +90,9 @@ static void write_tokens(const tt_metrics *m, const tt_metrics_now *now, tt_buf 
     one(b, "cached_tokens_total", "counter", "Of those, not computed again.",
         (double)m->cached_tokens);
     one(b, "generated_tokens_total", "counter", "Tokens generated.", (double)m->generated_tokens);
-    one(b, "prefill_tokens_done", "gauge", "Of the prompt of the running request, read.",
+    one(b, "prefill_tokens_done", "gauge", "Of the prompts of running requests, read.",
         (double)now->prefill_done);
-    one(b, "prefill_tokens", "gauge", "Of the prompt of the running request, to read.",
+    one(b, "prefill_tokens", "gauge", "Of the prompts of running requests, to read.",
         (double)now->prefill_total);
     one(b, "prefill_tokens_per_second", "gauge", "Of the request that ended last.",
         m->prefill_rate);

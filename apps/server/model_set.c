@@ -22,8 +22,9 @@ struct tt_model_set {
     tt_model_set_options o;
     pthread_mutex_t lock;
     size_t n;
-    size_t loaded; /* changed under the lock by the engine's thread, which reads it without */
-    bool busy;     /* the engine's thread's: it was used since it was idle */
+    size_t loaded; /* changed under the lock while nothing generates, read without while something
+                      does */
+    bool busy;     /* it was used since it was idle */
     double idle_since;
     tt_engine_stats before; /* of those that were unloaded */
     model models[TT_MODELS];

@@ -138,7 +138,7 @@ static void reckon_memory(tt_models *m)
             most = info.tokenizer_bytes;
         vocab = info.vocab_size > vocab ? info.vocab_size : vocab;
     }
-    m->memory = tt_server_memory_of(m->o->queue_limit, most, vocab);
+    m->memory = tt_server_memory_of(m->o->queue_limit, m->o->load.sequences, most, vocab);
 }
 
 static tt_status make_set(tt_models *m, tt_error *err)

@@ -116,11 +116,13 @@ static void status(const tt_server *s, tt_buf *b)
     status_of_models(s, b);
     tt_buf_printf(b,
                   ",\"uptime_seconds\":%.3f,\"queue\":{\"running\":%u,\"waiting\":%u,"
-                  "\"limit\":%u},\"prefill\":{\"done\":%llu,\"total\":%llu},\"connections\":%u,"
+                  "\"limit\":%u,\"sequences\":%u},\"prefill\":{\"done\":%llu,\"total\":%llu},"
+                  "\"connections\":%u,"
                   "\"request_memory_bytes\":%llu,",
-                  tt_now() - s->begun, v.running ? 1u : 0u, v.waiting, s->config.queue_limit,
-                  (unsigned long long)v.prefill_done, (unsigned long long)v.prefill_total,
-                  s->n_connections, (unsigned long long)atomic_load(&s->memory.used));
+                  tt_now() - s->begun, v.running, v.waiting, s->config.queue_limit,
+                  s->config.sequences, (unsigned long long)v.prefill_done,
+                  (unsigned long long)v.prefill_total, s->n_connections,
+                  (unsigned long long)atomic_load(&s->memory.used));
     tt_buf_printf(b,
                   "\"memory\":{\"budget\":%llu,\"total\":%llu,\"weights\":%llu,"
                   "\"expert_slots\":%llu,\"kv\":%llu,\"state\":%llu,\"prompt_cache\":%llu,"

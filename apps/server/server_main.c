@@ -73,7 +73,7 @@ static tt_status planned(const tt_server_options *o, const tt_models_places *pla
         /* What cannot be read is told by who plans it. */
         tt_install_info info = {0};
         (void)!tt_install_describe(install, &info, NULL);
-        *memory = tt_server_memory_of(o->queue_limit, 0, info.vocab_size);
+        *memory = tt_server_memory_of(o->queue_limit, o->load.sequences, 0, info.vocab_size);
         return TT_OK;
     }
     TT_TRY(tt_models_open(o, places, &quiet, &models, err));
@@ -166,6 +166,7 @@ static tt_status serve(const tt_server_options *o, tt_model_set *models, const c
                                .n_origins = o->origins.n,
                                .key = key,
                                .queue_limit = o->queue_limit,
+                               .sequences = o->load.sequences,
                                .signals = true,
                                .notify_socket = getenv("NOTIFY_SOCKET"),
                                .log = *log};

@@ -6,18 +6,18 @@
  *
  * Nouns and lifetimes
  *   tt_model      an opened install: architecture, resident weights, expert cache. Read-only after
- * load and shareable: several sessions may use one model, but only one of them may be inside a call
- * at a time (the expert cache has one caller). tt_session    one timeline on a model: tokens, KV
- * rows, recurrent and convolution state, the last logits. One thread at a time. The model must
- * outlive it. tt_sampler    a chooser of the next id with its own random state. Knows no model. One
- * thread at a time. tt_tokenizer  text <-> ids, chat template, tool-call parsing. Opens without
- * weights. Read-only after load and usable from several threads; a tt_decoder belongs to one
- * thread.
- *   tt_state_cache  what prompts have left behind, for the sessions of one model: a prompt that
- * begins like one before it is not read again from its start. The model must outlive it, and it the
- * sessions that use it. Calls on it and on those sessions come from one thread at a time.
- *   tt_grammar    a compiled language that answers can be held to, tt_lexicon the tokens laid out
- * for that, tt_constraint one answer's place in a grammar.
+ *                 load and shareable: several sessions may use one model, but only one call at a
+ * time may be made on them (the expert cache has one caller); tt_session_decode_all is one call for
+ * several of them, and may be made inside the callbacks of another's prompt. tt_session    one
+ * timeline on a model: tokens, KV rows, recurrent and convolution state, the last logits. One
+ * thread at a time. The model must outlive it. tt_sampler    a chooser of the next id with its own
+ * random state. Knows no model. One thread at a time. tt_tokenizer  text <-> ids, chat template,
+ * tool-call parsing. Opens without weights. Read-only after load and usable from several threads; a
+ * tt_decoder belongs to one thread. tt_state_cache  what prompts have left behind, for the sessions
+ * of one model: a prompt that begins like one before it is not read again from its start. The model
+ * must outlive it, and it the sessions that use it. Calls on it and on those sessions come from one
+ * thread at a time. tt_grammar    a compiled language that answers can be held to, tt_lexicon the
+ * tokens laid out for that, tt_constraint one answer's place in a grammar.
  *
  * Rules
  *   Every function that can fail returns tt_status (0 is success) and fills the caller's tt_error
@@ -155,7 +155,10 @@ typedef struct tt_model_options {
                               TT_PROMPT_CACHE_AUTO: a tenth of the budget and at least two
                               checkpoints and 8,192 tokens of KV, but never more than half of what
                               the smallest plan leaves */
-    uint64_t reserved[3];
+    uint32_t sequences;    /* sessions that the plan makes room for, TT_MOST_SEQUENCES at most; 0:
+                              one. With more than one, tt_session_decode_all may be called inside
+                              another session's prefill */
+    uint64_t reserved[2];
 } tt_model_options;
 
 #define TT_WARM_AUTO         (-1.0f)
@@ -163,12 +166,15 @@ typedef struct tt_model_options {
 
 TT_API void tt_model_options_default(tt_model_options *opts);
 
-/* What a model with one session will take, by kind, in bytes; asked before anything is loaded. */
+#define TT_MOST_SEQUENCES 16u /* rows of a fused decode step */
+
+/* What a model with its sessions will take, by kind, in bytes; asked before anything is loaded. */
 typedef struct tt_plan {
     uint64_t weights;      /* resident tensors */
     uint64_t expert_slots; /* expert cache */
-    uint64_t kv;           /* KV rows at max_context */
-    uint64_t state;        /* recurrent and convolution state, with the session's one checkpoint */
+    uint64_t kv;           /* KV rows at max_context, of all sequences */
+    uint64_t state;        /* recurrent and convolution state, with a session's one checkpoint, of
+                              all sequences */
     uint64_t prompt_cache; /* state of prompts, for those that begin alike */
     uint64_t scratch;      /* activations of one prefill chunk, logits */
     uint64_t fixed;        /* program and its files, tokenizer, tables, thread stacks, and what the
@@ -199,7 +205,10 @@ typedef struct tt_plan {
     char heat[384];        /* what became of the heat profile, or "" without one */
     tt_status heat_status; /* TT_ERR_NOT_FOUND: there is none yet; others are failures */
     uint32_t vocab_size;   /* logits of a position */
-    uint64_t reserved[6];
+    uint32_t sequences;    /* sessions that there is room for */
+    uint64_t ngram_table;  /* bytes of the n-gram table, which stays on disk; 0: none */
+    uint64_t ngram_rows;   /* of it, that a token reads */
+    uint64_t reserved[4];
 } tt_plan;
 
 /* Fills `plan` for the install at `path`. TT_ERR_BUDGET (with `plan` filled) when it cannot fit:
@@ -344,6 +353,20 @@ TT_API TT_MUST_CHECK tt_status tt_session_sync(tt_session *session, const uint32
  * step that fails while it computes leaves the session where it can be rewound to at once: its
  * present length for models without recurrent layers, otherwise its checkpoint or 0. */
 TT_API TT_MUST_CHECK tt_status tt_session_decode(tt_session *session, uint32_t id, tt_error *err);
+
+/* The same for n sessions of one model at once, 1 to TT_MOST_SEQUENCES different ones, where
+ * sessions[i] takes ids[i]: weights and experts are read once for all of them. Each is then the
+ * same bytes as if it had been decoded alone. Nothing has changed when this returns TT_ERR_INVALID,
+ * TT_ERR_CONTEXT (one of them is full), TT_ERR_NOMEM or TT_ERR_STATE; any other failure is one of
+ * the step that all share, and each session is where tt_session_decode leaves one.
+ *
+ * It may be called inside go_on and progress of another session's tt_session_sync, so that a long
+ * prompt does not hold up those that answer, when the model has room for more sequences than one
+ * (tt_model_options.sequences). TT_ERR_STATE when it has not, when one of the sessions is the one
+ * that reads, or when the experts that the prompt holds leave too few slots at this moment: once
+ * more later. */
+TT_API TT_MUST_CHECK tt_status tt_session_decode_all(tt_session *const *sessions,
+                                                     const uint32_t *ids, size_t n, tt_error *err);
 
 /* Logits [vocab_size] after the last token; NULL when there are none. Valid until the next call on
  * the session. */

@@ -69,7 +69,7 @@ one() { # round budget repeat
         .run_details[-1] as $d
         | [$round, $budget, .expert_slots, $d.tokens_per_second, $d.expert_hit_rate,
            $d.outside_moe_seconds_per_token, $d.moe_seconds_per_token, $d.wait_seconds_per_token,
-           $d.bytes_disk / .tokens, $d.bytes_page_cache / .tokens, $d.disk_bytes_per_second,
+           $d.bytes_disk / (.tokens * .sequences), $d.bytes_page_cache / (.tokens * .sequences), $d.disk_bytes_per_second,
            .peak_rss, .planned_bytes, .major_faults, ($max | tonumber), ($fail | tonumber)] | @csv' \
         >>"$csv"
     [ $capped = 0 ] || echo -1 >"$memory/memory.limit_in_bytes"

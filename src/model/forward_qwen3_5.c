@@ -32,10 +32,10 @@ static void attention(tt_step *s, const tt_attention_weights *w, uint32_t i)
 {
     const tt_arch *a = s->arch;
     tt_scratch *b = s->s;
-    const tt_kv_layer *kv = &s->kv->layer[i];
+    tt_line t;
     uint32_t Hq = a->n_heads, Hkv = a->n_kv_heads, d = a->head_dim, R = s->model->rope.rotary;
     float eps = (float)a->rms_eps;
-    size_t ldr = (size_t)2 * Hq * d, ldk = (size_t)Hkv * d;
+    size_t ldr = (size_t)2 * Hq * d, ldk = (size_t)Hkv * d, ldq = (size_t)Hq * d;
 
     mul_all(s, b->x, 3,
             (tt_product[]){{b->r, &w->q},   /* [T, Hq, q: d | gate: d] */
@@ -43,8 +43,11 @@ static void attention(tt_step *s, const tt_attention_weights *w, uint32_t i)
                            {b->v, &w->v}}); /* [T, Hkv, d] */
     OP(norm_rope, b->q, b->r, ldr, 2 * d, w->q_norm, Hq, d, eps, b->cosine, b->sine, R, s->T);
     OP(norm_rope, b->kr, b->k, ldk, d, w->k_norm, Hkv, d, eps, b->cosine, b->sine, R, s->T);
-    OP(kv_append, kv, b->kr, b->v, s->pos0, s->T);
-    OP(attend, b->oa, b->q, kv, Hq, s->pos0, s->T); /* [T, Hq, d] */
+    for (uint32_t n = 0; tt_step_line(s, n, &t); n++) {
+        const tt_kv_layer *kv = &t.kv->layer[i];
+        OP(kv_append, kv, b->kr + t.row0 * ldk, b->v + t.row0 * ldk, t.pos0, t.T);
+        OP(attend, b->oa + t.row0 * ldq, b->q + t.row0 * ldq, kv, Hq, t.pos0, t.T); /* [T, Hq, d] */
+    }
     OP(sigmoid_gate, b->oa, b->r + d, ldr, 2 * d, Hq, d, s->T);
     mul(s, b->y, &w->o, b->oa); /* [T, H] */
 }
@@ -55,21 +58,28 @@ static void delta_net(tt_step *s, const tt_delta_weights *w, uint32_t i)
     const tt_arch *a = s->arch;
     tt_scratch *b = s->s;
     tt_delta_shape shape = {a->lin_key_heads, a->lin_value_heads, a->lin_key_dim, a->lin_value_dim};
-    uint32_t C = tt_arch_conv_dim(a), Hv = a->lin_value_heads;
-    float *S = tt_recurrent_state(s->recurrent, i), *conv = tt_recurrent_conv(s->recurrent, i);
+    uint32_t C = tt_arch_conv_dim(a), Hv = a->lin_value_heads, V = tt_arch_value_dim(a);
+    tt_line t;
 
     mul_all(s, b->x, 4,
-            (tt_product[]){{b->u, &w->qkv},            /* [T, C] */
-                           {b->z, &w->z},              /* [T, Hv, dv] */
-                           {b->b, &w->b},              /* [T, Hv] */
-                           {b->a, &w->a}});            /* [T, Hv] */
-    OP(conv_silu, b->c, conv, b->u, w->conv, C, s->T); /* [T, q | k | v] */
+            (tt_product[]){{b->u, &w->qkv}, /* [T, C] */
+                           {b->z, &w->z},   /* [T, Hv, dv] */
+                           {b->b, &w->b},   /* [T, Hv] */
+                           {b->a, &w->a}}); /* [T, Hv] */
+    for (uint32_t n = 0; tt_step_line(s, n, &t); n++)
+        OP(conv_silu, b->c + (size_t)t.row0 * C, tt_recurrent_conv(t.recurrent, i),
+           b->u + (size_t)t.row0 * C, w->conv, C, t.T); /* [T, q | k | v] */
     OP(delta_qk_norm, b->c, C, &shape, s->T);
     OP(delta_gates, b->g, b->beta, b->a, b->b, w->A_log, w->dt_bias, Hv, s->T);
-    if (s->prefill)
-        OP(delta_chunked, b->od, S, b->c, C, b->g, b->beta, &shape, s->pos0, s->T);
-    else
-        OP(delta_recurrent, b->od, S, b->c, C, b->g, b->beta, &shape, s->T); /* [T, Hv, dv] */
+    for (uint32_t n = 0; tt_step_line(s, n, &t); n++) {
+        float *S = tt_recurrent_state(t.recurrent, i), *od = b->od + (size_t)t.row0 * V;
+        const float *c = b->c + (size_t)t.row0 * C, *g = b->g + (size_t)t.row0 * Hv,
+                    *beta = b->beta + (size_t)t.row0 * Hv;
+        if (s->prefill)
+            OP(delta_chunked, od, S, c, C, g, beta, &shape, t.pos0, t.T);
+        else
+            OP(delta_recurrent, od, S, c, C, g, beta, &shape, t.T); /* [T, Hv, dv] */
+    }
     OP(gated_norm, b->od, b->od, b->z, w->norm, Hv, a->lin_value_dim, (float)a->rms_eps,
        TT_GATE_SILU, s->T);
     mul(s, b->y, &w->out, b->od); /* [T, H] */
@@ -147,10 +157,16 @@ static void layer(tt_step *s, const tt_layer_weights *w, uint32_t l)
 void tt_forward_qwen3_5(tt_step *s)
 {
     const tt_weights *w = &s->model->weights;
+    const tt_rope *rope = &s->model->rope;
+    tt_scratch *b = s->s;
+    tt_line t;
 
-    tt_rope_rows(&s->model->rope, s->s->cosine, s->s->sine, s->pos0, s->T);
-    OP(embed, s->s->h, &w->embed, s->tokens, s->T); /* [T, H] */
-    tt_mark(s, TT_STAGE_EMBED, 0, s->arch->hidden_size, s->s->h);
+    for (uint32_t n = 0; tt_step_line(s, n, &t); n++) {
+        size_t at = (size_t)t.row0 * (rope->rotary / 2);
+        tt_rope_rows(rope, b->cosine + at, b->sine + at, t.pos0, t.T);
+    }
+    OP(embed, b->h, &w->embed, s->tokens, s->T); /* [T, H] */
+    tt_mark(s, TT_STAGE_EMBED, 0, s->arch->hidden_size, b->h);
     for (uint32_t l = 0; l < s->arch->n_layers && tt_step_goes_on(s, l); l++)
         layer(s, &w->layer[l], l);
     tt_moe_end(s);

@@ -3,7 +3,8 @@
  * Owns:      everything that sessions share; made and released here and nowhere else.
  * Not here:  timelines (session/), the budget's arithmetic (plan.h).
  * Laws:      (1) weights are read-only after load;  (2) scratch and cache serve one step at a
- *            time;  (3) open fails whole: nothing is left behind.
+ *            time, and the scratch beside them one decode step inside a prefill;  (3) open fails
+ *            whole: nothing is left behind.
  * Threads:   see tinytitan.h.
  */
 #ifndef TT_MODEL_MODEL_H
@@ -12,7 +13,9 @@
 #include "format/install.h"
 #include "model/governor.h"
 #include "model/heat.h"
+#include "model/indexer.h"
 #include "model/moe.h"
+#include "model/ngram.h"
 #include "model/plan.h"
 #include "model/rope.h"
 #include "model/weights.h"
@@ -31,6 +34,15 @@ struct tt_model {
     tt_heat heat;
     tt_governor governor;
     tt_scratch scratch;
+    /* With more sequences than one: what decode steps work with, so that they can be made while a
+     * prefill is in work. */
+    struct {
+        tt_scratch scratch;
+        tt_moe moe;
+    } beside;
+    bool reading;          /* a prefill step is in work */
+    tt_indexer indexer; /* qwen4_exp only, like the next */
+    tt_ngram ngram;
     char key[TT_MAX_NAME]; /* what a snapshot is bound to: manifest, backend, level, rope */
     double load_seconds;
     tt_stage_times *times; /* the caller's; NULL: nothing is measured */
@@ -39,6 +51,9 @@ struct tt_model {
 /* Runs the family's page on a step, and its head. */
 void tt_model_forward(tt_step *s);
 void tt_model_head(tt_step *s, float *logits, float *top, uint32_t row0, uint32_t n);
+/* Whether a decode step can be made now: always, but inside a prefill only where there are tables
+ * for it and a token's experts can be leased beside those that the prefill holds. */
+bool tt_model_can_decode(const tt_model *m);
 
 /* Between two steps: memory is looked after, reads that nobody waits for go on. Allocates nothing.
  */

@@ -14,6 +14,11 @@
 
 enum { NOTHING_DONE, GATE_UP_DONE, ALL_DONE };
 
+static tt_moe *tables_of(const tt_step *s)
+{
+    return s->beside ? &s->model->beside.moe : &s->model->moe;
+}
+
 /* ---- memory ---- */
 
 static uint64_t aligned(uint64_t bytes)
@@ -251,7 +256,7 @@ static void stage_ends(const tt_step *s, uint32_t layer)
 
 void tt_moe_ask(tt_step *s, uint32_t layer)
 {
-    tt_moe *m = &s->model->moe;
+    tt_moe *m = tables_of(s);
     if (s->status != TT_OK)
         return;
     stage_begins(s);
@@ -266,14 +271,14 @@ void tt_moe_ask(tt_step *s, uint32_t layer)
 
 void tt_moe_poll(tt_step *s)
 {
-    const tt_moe *m = &s->model->moe;
+    const tt_moe *m = tables_of(s);
     if (m->leases.count > 0 || (m->cache != NULL && tt_expert_cache_warming(m->cache)))
         tt_expert_cache_poll(m->cache);
 }
 
 void tt_moe_end(tt_step *s)
 {
-    release_all(&s->model->moe);
+    release_all(tables_of(s));
 }
 
 /* ---- running ---- */
@@ -432,7 +437,7 @@ static void run_next(tt_step *s, tt_moe *m, float *acc, const float *x)
 
 void tt_moe_run(tt_step *s, float *acc, const float *x, uint32_t layer)
 {
-    tt_moe *m = &s->model->moe;
+    tt_moe *m = tables_of(s);
     if (s->status != TT_OK)
         return;
     memset(acc, 0, (size_t)s->T * s->arch->hidden_size * sizeof *acc);

@@ -12,7 +12,8 @@
  *            as many ahead as the window holds, so that each is read once a step; when nearly every
  *            expert will be wanted, those of the next layer are read ahead before its router has
  *            spoken;  (4) no lease outlives the step.
- * Threads:   one step at a time.
+ * Threads:   one step at a time; a decode step may be made while a prefill waits in its go_on, each
+ *            with tables of its own.
  */
 #ifndef TT_MODEL_MOE_H
 #define TT_MODEL_MOE_H

@@ -8,8 +8,10 @@
 #include "base/machine.h"
 #include "io/expert_cache.h"
 #include "model/expert_reader.h"
+#include "model/indexer.h"
 #include "model/kv_cache.h"
 #include "model/moe.h"
+#include "model/ngram.h"
 #include "model/recurrent.h"
 #include "model/step.h"
 #include "model/weights.h"
@@ -68,6 +70,13 @@ static tt_status check_options(const tt_model_options *o, const tt_arch *a, tt_e
         return tt_fail(err, TT_ERR_INVALID,
                        "prefill chunk %u (prefill_chunk) must be a multiple of %u up to 65536",
                        o->prefill_chunk, TT_BLOCK);
+    if (o->sequences > TT_DECODE_ROWS)
+        return tt_fail(err, TT_ERR_INVALID, "%u sequences (sequences) asked, at most %u",
+                       o->sequences, TT_DECODE_ROWS);
+    if (o->sequences > 1 && a->family == TT_FAMILY_QWEN4_EXP)
+        return tt_fail(err, TT_ERR_UNSUPPORTED,
+                       "%u sequences (sequences): models of this family decode one at a time",
+                       o->sequences);
     if (o->threads > TT_MAX_THREADS)
         return tt_fail(err, TT_ERR_INVALID, "%u threads asked, at most %u", o->threads,
                        TT_MAX_THREADS);
@@ -165,6 +174,12 @@ static void describe(tt_plan *p, const tt_install *in, const tt_model_options *o
         p->expert_bytes = layout->stride;
         p->weights_on_disk += (uint64_t)p->n_moe_layers * layout->n_experts * layout->stride;
     }
+    const tt_ngram_layout *ngrams = tt_install_ngram_layout(in);
+    if (ngrams != NULL) {
+        p->ngram_table = ngrams->file_bytes;
+        p->ngram_rows = tt_arch_ngrams(a);
+        p->weights_on_disk += ngrams->file_bytes;
+    }
 }
 
 tt_backend_limits tt_plan_backend_limits(const tt_arch *a)
@@ -196,7 +211,11 @@ static void add_up(tt_plan *p, const plan_for *f, uint32_t chunk, uint32_t slots
     p->slots_total = p->slots_per_layer * p->n_moe_layers;
     p->expert_slots = slots_cost(p, f->layout, slots);
     p->scratch = tt_scratch_cost(f->arch, chunk) + tt_moe_cost(f->arch, chunk) +
+                 tt_indexer_cost(f->arch, p->kv_bits, p->max_context, chunk) +
+                 tt_ngram_cost(f->arch) +
                  tt_backend_cost(p->threads, &limits);
+    if (p->sequences > 1)
+        p->scratch += tt_scratch_cost_beside(f->arch) + tt_moe_cost(f->arch, TT_DECODE_ROWS);
     p->fixed = f->fixed + kernel_cost(p);
     p->total =
         p->weights + p->expert_slots + p->kv + p->state + p->prompt_cache + p->scratch + p->fixed;
@@ -293,7 +312,7 @@ static tt_status refuse(const tt_plan *p, const plan_for *f, tt_error *err)
     return tt_fail(
         err, TT_ERR_BUDGET,
         "the model needs %.1f MiB, %s %s (weights %.1f MiB, KV for %u tokens %.1f MiB, state "
-        "%.1f MiB, scratch for %u rows %.1f MiB, program %.1f MiB%s): ask for %s%s%s%sa shorter "
+        "%.1f MiB, scratch for %u rows %.1f MiB, program %.1f MiB%s): ask for %s%s%s%s%sa shorter "
         "context (max_context), or %s",
         MIB(p->total),
         given             ? "the budget given is"
@@ -305,6 +324,7 @@ static tt_status refuse(const tt_plan *p, const plan_for *f, tt_error *err)
         p->slots_per_layer > f->arch->top_k ? "fewer expert slots (expert_slots), " : "",
         p->prefill_chunk > TT_BLOCK ? "a smaller prefill chunk (prefill_chunk), " : "",
         p->kv_bits > 4 && p->kv > 0 ? "fewer KV bits (kv_bits), " : "",
+        p->sequences > 1 ? "fewer sequences (sequences), " : "",
         p->prompt_cache > 0 ? "a smaller prompt cache (prompt_cache), " : "",
         given ? "give a larger budget (ram_budget)" : "free memory");
 }
@@ -358,10 +378,12 @@ tt_status tt_plan_make(const tt_install *in, const tt_model_options *o, uint64_t
     p.budget = p.budget_given ? o->ram_budget : available - headroom(available);
     p.vocab_size = a.vocab_size;
     p.weights = tt_weights_cost(in);
-    p.kv = (uint64_t)p.max_context * tt_kv_token_bytes(&a, o->kv_bits);
+    p.sequences = o->sequences > 0 ? o->sequences : 1;
+    p.kv = p.sequences * ((uint64_t)p.max_context * tt_kv_token_bytes(&a, o->kv_bits));
     uint64_t row = (uint64_t)a.vocab_size + tt_block_count(a.vocab_size); /* of logits */
-    p.state = 2 * tt_recurrent_bytes(&a) + row * sizeof(float) + p.max_context / TT_BLOCK + 1 +
-              (uint64_t)p.max_context * sizeof(uint32_t);
+    p.state =
+        p.sequences * (2 * tt_recurrent_bytes(&a) + row * sizeof(float) + p.max_context / TT_BLOCK +
+                       1 + (uint64_t)p.max_context * sizeof(uint32_t));
     f.fixed = fixed_cost(in, p.threads);
     /* A budget cannot be kept with memory that is not there. */
     uint64_t limit = p.budget < available ? p.budget : available;

@@ -1,4 +1,4 @@
-/* plan.h: what a model with one session will take, decided before anything is loaded.
+/* plan.h: what a model with its sessions will take, decided before anything is loaded.
  *
  * Owns:      the budget: defaults, the choice of slots and prefill chunk, the refusal sentence.
  * Not here:  taking the memory (model.c); the same cost functions are asked by both.

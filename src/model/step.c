@@ -11,7 +11,8 @@ static uint64_t aligned(uint64_t bytes)
 
 /* Lays the buffers out in list order, those of one kind of block over those of another; with s NULL
  * only the size is wanted. */
-static uint64_t lay_out(tt_scratch *s, const tt_arch *a, uint64_t step_rows, char *base)
+static uint64_t lay_out(tt_scratch *s, const tt_arch *a, uint64_t step_rows, uint64_t logits_rows,
+                        char *base)
 {
     uint64_t at = 0, most, rows = step_rows;
 #define PLACE(type, name, width)                                                                   \
@@ -31,24 +32,52 @@ static uint64_t lay_out(tt_scratch *s, const tt_arch *a, uint64_t step_rows, cha
     at = shared;
     TT_SCRATCH_FFN(PLACE)
     most = at > most ? at : most;
+    at = shared;
+    TT_SCRATCH_MIX(PLACE)
+    most = at > most ? at : most;
+    at = shared;
+    TT_SCRATCH_NGRAM(PLACE)
+    most = at > most ? at : most;
+    at = most;
+    rows = logits_rows;
+    PLACE(float, logits, a->vocab_size)
+    PLACE(float, top, tt_block_count(a->vocab_size))
 #undef PLACE
-    if (s != NULL)
-        s->logits = (float *)(base + most);
-    return most + aligned((uint64_t)TT_LOGITS_ROWS * a->vocab_size * sizeof(float));
+    return at;
 }
 
 uint64_t tt_scratch_cost(const tt_arch *a, uint32_t rows)
 {
-    return lay_out(NULL, a, rows, NULL);
+    return lay_out(NULL, a, rows, TT_LOGITS_ROWS, NULL);
+}
+
+uint64_t tt_scratch_cost_beside(const tt_arch *a)
+{
+    return lay_out(NULL, a, TT_DECODE_ROWS, 0, NULL);
+}
+
+static tt_status init(tt_scratch *s, const tt_arch *a, uint32_t rows, uint32_t logits_rows,
+                      tt_error *err)
+{
+    *s = (tt_scratch){.bytes = lay_out(NULL, a, rows, logits_rows, NULL)};
+    tt_status st = tt_mem_alloc(s->bytes, "step scratch", &s->block, err);
+    if (st == TT_OK)
+        (void)lay_out(s, a, rows, logits_rows, s->block);
+    return st;
 }
 
 tt_status tt_scratch_init(tt_scratch *s, const tt_arch *a, uint32_t rows, tt_error *err)
 {
-    *s = (tt_scratch){.bytes = tt_scratch_cost(a, rows)};
-    tt_status st = tt_mem_alloc(s->bytes, "step scratch", &s->block, err);
-    if (st == TT_OK)
-        (void)lay_out(s, a, rows, s->block);
-    return st;
+    return init(s, a, rows, TT_LOGITS_ROWS, err);
+}
+
+tt_status tt_scratch_init_beside(tt_scratch *s, const tt_arch *a, const tt_scratch *other,
+                                 tt_error *err)
+{
+    TT_TRY(init(s, a, TT_DECODE_ROWS, 0, err));
+    s->logits = other->logits;
+    s->top = other->top;
+    return TT_OK;
 }
 
 void tt_scratch_free(tt_scratch *s)
@@ -100,10 +129,15 @@ void tt_span_next(tt_span *p, tt_step *s, uint32_t layer)
 void tt_step_mark(const tt_step *s, uint32_t i)
 {
     const tt_recurrent *r = s->recurrent;
+    if (s->n_marks > 0) /* else there may be several timelines, and no state of the step's own */
+        tt_step_mark_values(s, tt_recurrent_state(r, i), r->layer_floats);
+}
+
+void tt_step_mark_values(const tt_step *s, const float *at, uint64_t n)
+{
     for (uint32_t k = 0; k < s->n_marks; k++)
         if (s->marks[k].at == s->pos0 + s->T)
-            memcpy(s->marks[k].block + i * r->layer_floats, tt_recurrent_state(r, i),
-                   r->layer_floats * sizeof(float));
+            memcpy(s->marks[k].block + (at - s->recurrent->block), at, n * sizeof(float));
 }
 
 bool tt_step_goes_on(tt_step *s, uint32_t layer)

@@ -52,9 +52,11 @@ typedef struct tt_stage_times {
 #define TT_SPAN_ROWS 512u
 
 /* The buffers of the page, X(type, name, width). Those of all rows: h residual, x normed input, y
- * block output, cosine and sine; ids and p picks; sg shared gate; acc expert sum. */
+ * block output, cosine and sine; ids and p picks; sg shared gate; acc expert sum; inject what each
+ * stream takes of a block (qwen4_exp, like everything whose width is 0 without streams). */
 #define TT_SCRATCH_STEP(X)                                                                         \
-    X(float, h, a->hidden_size)                                                                    \
+    X(float, h, tt_arch_residual(a))                                                               \
+    X(float, inject, a->streams)                                                                   \
     X(float, x, a->hidden_size)                                                                    \
     X(float, y, a->hidden_size)                                                                    \
     X(float, cosine, tt_rope_rotary(a) / 2)                                                        \
@@ -67,14 +69,17 @@ typedef struct tt_stage_times {
 /* Those of a span. The lists hold what one kind of block needs, and stand in the same memory, since
  * no two blocks are in work at once. */
 
-/* Full attention: r query and gate; q; k before and kr after norm and RoPE; v; oa output. */
+/* Full attention: r query and gate; q; k before and kr after norm and RoPE; v; oa output. Sparse
+ * also: iqk index queries and key; iq queries after norm and RoPE. */
 #define TT_SCRATCH_ATTENTION(X)                                                                    \
     X(float, r, 2 * a->n_heads * a->head_dim)                                                      \
     X(float, q, a->n_heads * a->head_dim)                                                          \
     X(float, k, a->n_kv_heads * a->head_dim)                                                       \
     X(float, kr, a->n_kv_heads * a->head_dim)                                                      \
     X(float, v, a->n_kv_heads * a->head_dim)                                                       \
-    X(float, oa, a->n_heads * a->head_dim)
+    X(float, oa, a->n_heads * a->head_dim)                                                         \
+    X(float, iqk, a->streams > 0 ? (a->indexer_heads + 1) * a->indexer_dim : 0)                    \
+    X(float, iq, a->indexer_heads * a->indexer_dim)
 
 /* Delta rule: u and c convolution in and out; od output. */
 #define TT_SCRATCH_DELTA(X)                                                                        \
@@ -92,13 +97,31 @@ typedef struct tt_stage_times {
     X(float, m, tt_arch_is_moe(a) ? a->shared_intermediate : a->intermediate)                      \
     X(float, l, a->n_experts)
 
+/* Gated residual: rn normed streams; mix what is taken of them, and low its narrow middle. */
+#define TT_SCRATCH_MIX(X)                                                                          \
+    X(float, rn, a->streams * a->hidden_size)                                                      \
+    X(float, mix, a->streams * a->hidden_size)                                                     \
+    X(float, low, a->mix_rank)
+
+/* N-gram block: e rows of the table; nk key, then gated value; nq query, then convolution; nn
+ * convolution's input; nv value. */
+#define TT_SCRATCH_NGRAM(X)                                                                        \
+    X(float, e, a->ngram_dim)                                                                      \
+    X(float, nk, a->streams * a->hidden_size)                                                      \
+    X(float, nq, a->streams * a->hidden_size)                                                      \
+    X(float, nn, a->streams * a->hidden_size)                                                      \
+    X(float, nv, a->streams > 0 ? a->hidden_size : 0)
+
 #define TT_SCRATCH_FIELD_(type, name, width) type *name;
 typedef struct tt_scratch {
     TT_SCRATCH_STEP(TT_SCRATCH_FIELD_)
     TT_SCRATCH_ATTENTION(TT_SCRATCH_FIELD_)
     TT_SCRATCH_DELTA(TT_SCRATCH_FIELD_)
     TT_SCRATCH_FFN(TT_SCRATCH_FIELD_)
+    TT_SCRATCH_MIX(TT_SCRATCH_FIELD_)
+    TT_SCRATCH_NGRAM(TT_SCRATCH_FIELD_)
     float *logits; /* [TT_LOGITS_ROWS, vocab] */
+    float *top;    /* [TT_LOGITS_ROWS, blocks of vocab] their maxima (base/block_max.h) */
     void *block;
     uint64_t bytes;
 } tt_scratch;
@@ -107,6 +130,11 @@ typedef struct tt_scratch {
 uint64_t tt_scratch_cost(const tt_arch *arch, uint32_t rows);
 TT_MUST_CHECK tt_status tt_scratch_init(tt_scratch *s, const tt_arch *arch, uint32_t rows,
                                         tt_error *err);
+/* The same for decode steps that are made while a prefill step is in work, with the logits of
+ * `other`, which that step needs at its end only. */
+uint64_t tt_scratch_cost_beside(const tt_arch *arch);
+TT_MUST_CHECK tt_status tt_scratch_init_beside(tt_scratch *s, const tt_arch *arch,
+                                               const tt_scratch *other, tt_error *err);
 void tt_scratch_free(tt_scratch *s);
 
 /* A place in a step where the recurrent state is copied as it goes by. */
@@ -114,6 +142,13 @@ typedef struct tt_state_mark {
     uint32_t at;  /* tokens before it; a multiple of 64 */
     float *block; /* as tt_recurrent.block */
 } tt_state_mark;
+
+/* Rows of a step that follow one another in one timeline. */
+typedef struct tt_line {
+    tt_kv_cache *kv;
+    tt_recurrent *recurrent;
+    uint32_t pos0, row0, T;
+} tt_line;
 
 typedef struct tt_step {
     struct tt_model *model;
@@ -123,8 +158,15 @@ typedef struct tt_step {
     tt_kv_cache *kv;
     tt_recurrent *recurrent;
     const uint32_t *tokens; /* [T] */
+    const uint32_t *past;   /* [pos0 of the whole step] tokens before it */
     uint32_t pos0, T;
+    /* Decode of several timelines at once, TT_DECODE_ROWS rows at most: whose rows they are, in
+     * order; kv and recurrent are NULL then, pos0 is 0 and nothing is traced. NULL: all rows are of
+     * the timeline above. */
+    const tt_line *lines;
+    uint32_t n_lines;
     bool prefill;          /* chunked delta rule; false: row after row */
+    bool beside;           /* decode with the model's tables for it: a prefill may be in work */
     const tt_trace *trace; /* may be NULL */
     /* Ascending, inside the step or at its end. Spans end there too, so that no step has to. */
     const tt_state_mark *marks;
@@ -150,9 +192,20 @@ typedef struct tt_span {
 void tt_span_first(tt_span *p, const tt_step *s);
 void tt_span_next(tt_span *p, tt_step *s, uint32_t layer);
 
+/* Timeline `n` of the step and its rows; false past the last. */
+static inline bool tt_step_line(const tt_step *s, uint32_t n, tt_line *line)
+{
+    if (n >= (s->lines != NULL ? s->n_lines : 1))
+        return false;
+    *line = s->lines != NULL ? s->lines[n] : (tt_line){s->kv, s->recurrent, s->pos0, 0, s->T};
+    return true;
+}
+
 /* After a span has gone through linear layer `i`: copies its state to the marks at the span's end.
  */
 void tt_step_mark(const tt_step *s, uint32_t i);
+/* The same of `n` values at `at` in the recurrent block. */
+void tt_step_mark_values(const tt_step *s, const float *at, uint64_t n);
 
 /* False when the step has failed or somebody wants it to end. */
 bool tt_step_goes_on(tt_step *s, uint32_t layer);

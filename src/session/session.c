@@ -159,13 +159,16 @@ static tt_step make_step(tt_session *s, const uint32_t *ids, uint32_t T, bool pr
                          tt_error *err)
 {
     tt_model *m = s->model;
+    bool beside = !prefill && m->beside.scratch.block != NULL;
     return (tt_step){.model = m,
                      .be = m->be,
                      .arch = &m->arch,
-                     .s = &m->scratch,
+                     .s = beside ? &m->beside.scratch : &m->scratch,
+                     .beside = beside,
                      .kv = &s->kv,
                      .recurrent = &s->recurrent,
                      .tokens = ids,
+                     .past = s->tokens,
                      .pos0 = s->n,
                      .T = T,
                      .prefill = prefill,
@@ -525,6 +528,8 @@ tt_status tt_session_sync(tt_session *s, const uint32_t *ids, size_t n, const tt
     TT_TRY(check_ids(s, ids, n, err));
     bool all = o != NULL && o->logits != NULL;
     tt_state_found f = {0};
+    if (s->model->reading)
+        return tt_fail(err, TT_ERR_STATE, "another session of this model is reading a prompt");
     tt_session_settle(s);
     s->open_turn = true;
     if (!all && all_there(s, ids, n)) {
@@ -538,7 +543,9 @@ tt_status tt_session_sync(tt_session *s, const uint32_t *ids, size_t n, const tt
         TT_TRY(begin_at(s, ids, n, &f, err));
     }
     if (f.at < n) {
+        s->reading = true;
         tt_status st = tt_session_prefill(s, ids + f.at, n - f.at, o, err);
+        s->reading = false;
         if (st != TT_OK) {
             leave(s, TT_CHECKPOINT_CANCEL);
             return st;
@@ -551,26 +558,93 @@ tt_status tt_session_sync(tt_session *s, const uint32_t *ids, size_t n, const tt
     return TT_OK;
 }
 
-tt_status tt_session_decode(tt_session *s, uint32_t id, tt_error *err)
+/* ---- decode ---- */
+
+static tt_status check_decode(tt_session *const *s, const uint32_t *ids, size_t n, tt_error *err)
 {
-    if (s->n >= s->model->plan.max_context)
-        return tt_fail(err, TT_ERR_CONTEXT, "the context of %u tokens is full",
-                       s->model->plan.max_context);
-    TT_TRY(check_ids(s, &id, 1, err));
-    tt_model_tick(s->model);
-    TT_TRY(tt_kv_cache_grow(&s->kv, s->n + 1, err));
-    tt_step step = make_step(s, &id, 1, false, err);
-    tt_model_forward(&step);
-    if (step.status != TT_OK) {
-        recover(s);
-        return step.status;
+    if (n == 0 || n > TT_DECODE_ROWS)
+        return tt_fail(err, TT_ERR_INVALID, "%zu sessions are to decode, must be 1 to %u", n,
+                       TT_DECODE_ROWS);
+    if (n > 1 && s[0]->model->arch.family == TT_FAMILY_QWEN4_EXP)
+        return tt_fail(err, TT_ERR_UNSUPPORTED,
+                       "%zu sessions: models of this family decode one at a time", n);
+    for (size_t i = 0; i < n; i++) {
+        for (size_t k = 0; k < i; k++)
+            if (s[k] == s[i])
+                return tt_fail(err, TT_ERR_INVALID, "sessions %zu and %zu are the same one", k, i);
+        if (s[i]->model != s[0]->model)
+            return tt_fail(err, TT_ERR_INVALID, "session %zu is of another model than the first",
+                           i);
+        if (s[i]->reading)
+            return tt_fail(err, TT_ERR_STATE, "session %zu is reading a prompt", i);
+        if (s[i]->n >= s[i]->model->plan.max_context)
+            return tt_fail(err, TT_ERR_CONTEXT, "the context of %u tokens is full",
+                           s[i]->model->plan.max_context);
+        TT_TRY(check_ids(s[i], &ids[i], 1, err));
     }
-    tt_model_head(&step, s->logits, s->top, 0, 1);
+    if (!tt_model_can_decode(s[0]->model))
+        return tt_fail(
+            err, TT_ERR_STATE,
+            "no token can be decoded inside this prompt: it leaves too few expert slots, "
+            "or the model was opened for one sequence (sequences)");
+    return TT_OK;
+}
+
+/* Logits of the rows of a step, which stand one after another, to their sessions. */
+static void head_rows(tt_step *step, tt_session *const *s, uint32_t n)
+{
+    if (n == 1) {
+        tt_model_head(step, s[0]->logits, s[0]->top, 0, 1);
+        return;
+    }
+    size_t vocab = step->arch->vocab_size, blocks = tt_block_count((uint32_t)vocab);
+    tt_model_head(step, step->s->logits, step->s->top, 0, n);
+    for (uint32_t i = 0; i < n; i++) {
+        memcpy(s[i]->logits, step->s->logits + i * vocab, vocab * sizeof(float));
+        memcpy(s[i]->top, step->s->top + i * blocks, blocks * sizeof(float));
+    }
+}
+
+static void take_decoded(tt_session *s, uint32_t id)
+{
     s->logits_valid = true;
     if (s->n % TT_BLOCK == 0)
         s->made[s->n / TT_BLOCK] = 0;
     s->tokens[s->n++] = id;
     if (s->n % TT_BLOCK == 0)
         tt_session_keep(s);
+}
+
+tt_status tt_session_decode_all(tt_session *const *s, const uint32_t *ids, size_t n, tt_error *err)
+{
+    TT_TRY(check_decode(s, ids, n, err));
+    tt_line lines[TT_DECODE_ROWS];
+    tt_model *m = s[0]->model;
+    tt_model_tick(m);
+    for (uint32_t i = 0; i < n; i++) {
+        TT_TRY(tt_kv_cache_grow(&s[i]->kv, s[i]->n + 1, err));
+        lines[i] = (tt_line){&s[i]->kv, &s[i]->recurrent, s[i]->n, i, 1};
+    }
+    tt_step step = make_step(s[0], ids, (uint32_t)n, false, err);
+    if (n > 1) {
+        step.kv = NULL;
+        step.recurrent = NULL;
+        step.trace = NULL;
+        step.pos0 = 0;
+        step.lines = lines;
+        step.n_lines = (uint32_t)n;
+    }
+    tt_model_forward(&step);
+    for (size_t i = 0; i < n && step.status != TT_OK; i++)
+        recover(s[i]);
+    TT_TRY(step.status);
+    head_rows(&step, s, (uint32_t)n);
+    for (size_t i = 0; i < n; i++)
+        take_decoded(s[i], ids[i]);
     return TT_OK;
+}
+
+tt_status tt_session_decode(tt_session *s, uint32_t id, tt_error *err)
+{
+    return tt_session_decode_all(&s, &id, 1, err);
 }

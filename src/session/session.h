@@ -7,8 +7,10 @@
  *            falls back to the checkpoint or to the empty prefix;  (2) prompt tokens go through
  *            the prefill kernels however few remain, in chunks that end at absolute multiples of
  *            the chunk;  (3) decode allocates nothing;  (4) the checkpoint stands at the last
- *            multiple of 64 tokens that the timeline has passed, and sync begins at such a place.
- * Threads:   one at a time, and one session of a model at a time.
+ *            multiple of 64 tokens that the timeline has passed, and sync begins at such a place;
+ *            (5) rows of several sessions in one decode step are the bytes of each alone.
+ * Threads:   one at a time, and one session of a model at a time; inside a prefill's callbacks
+ *            other sessions may decode.
  */
 #ifndef TT_SESSION_SESSION_H
 #define TT_SESSION_SESSION_H
@@ -33,10 +35,12 @@ struct tt_session {
     uint32_t left_n;       /* the checkpoint that it was left last; 0: not the present one */
     bool open_turn;        /* a prompt was begun since the directory was left something */
     tt_session_reuse reuse;
+    bool reading; /* inside sync */
     const tt_trace *trace; /* may be NULL */
 };
 
-/* Shows every stage of later steps to `trace`, which must outlive them; NULL stops. */
+/* Shows every stage of later steps to `trace`, which must outlive them; NULL stops. Steps of
+ * several sessions show nothing. */
 void tt_session_set_trace(tt_session *s, const tt_trace *trace);
 
 /* Makes the present place the checkpoint. */

@@ -601,13 +601,18 @@ void tt_state_cache_close(tt_state_cache **cache)
     if (c == NULL)
         return;
     leave_disk(c);
-    for (node *x = walk(c, &c->root); x != NULL; x = walk(c, &c->root)) {
-        while (x->child != NULL)
-            x = x->child;
+    for (node *x = c->root.child, *next; x != NULL; x = next) {
+        /* What is below comes before what is beside. */
+        node *last = x->child;
+        while (last != NULL && last->next != NULL)
+            last = last->next;
+        next = last != NULL ? x->child : x->next;
+        if (last != NULL)
+            last->next = x->next;
+        drop(x->kv, c->kv_bytes);
         if (x->kind != TT_CHECKPOINT_NONE)
-            forget(c, x);
-        else
-            prune(c, x);
+            drop(x->state, c->state_bytes);
+        free(x);
     }
     free(c);
     *cache = NULL;
