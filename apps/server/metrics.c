@@ -116,10 +116,10 @@ static void write_disk(const tt_state_disk_stats *d, tt_buf *b)
         (double)d->read);
     one(b, "prompt_cache_disk_dropped_files_total", "counter",
         "That were to be written and were not.", (double)d->dropped);
-    one(b, "prompt_cache_disk_evictions_total", "counter",
-        "Checkpoints that made room for others.", (double)d->evicted);
-    one(b, "prompt_cache_disk_swept_files_total", "counter",
-        "That a start found in no index.", (double)d->swept);
+    one(b, "prompt_cache_disk_evictions_total", "counter", "Checkpoints that made room for others.",
+        (double)d->evicted);
+    one(b, "prompt_cache_disk_swept_files_total", "counter", "That a start found in no index.",
+        (double)d->swept);
 }
 
 static void write_prompt_cache(const tt_state_cache_stats *c, tt_buf *b)

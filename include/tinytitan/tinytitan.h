@@ -6,18 +6,18 @@
  *
  * Nouns and lifetimes
  *   tt_model      an opened install: architecture, resident weights, expert cache. Read-only after
- * load and shareable: several sessions may use one model, but only one of them may be inside a call
- * at a time (the expert cache has one caller). tt_session    one timeline on a model: tokens, KV
- * rows, recurrent and convolution state, the last logits. One thread at a time. The model must
- * outlive it. tt_sampler    a chooser of the next id with its own random state. Knows no model. One
- * thread at a time. tt_tokenizer  text <-> ids, chat template, tool-call parsing. Opens without
- * weights. Read-only after load and usable from several threads; a tt_decoder belongs to one
- * thread.
- *   tt_state_cache  what prompts have left behind, for the sessions of one model: a prompt that
- * begins like one before it is not read again from its start. The model must outlive it, and it the
- * sessions that use it. Calls on it and on those sessions come from one thread at a time.
- *   tt_grammar    a compiled language that answers can be held to, tt_lexicon the tokens laid out
- * for that, tt_constraint one answer's place in a grammar.
+ *                 load and shareable: several sessions may use one model, but only one call at a
+ * time may be made on them (the expert cache has one caller); tt_session_decode_all is one call for
+ * several of them, and may be made inside the callbacks of another's prompt. tt_session    one
+ * timeline on a model: tokens, KV rows, recurrent and convolution state, the last logits. One
+ * thread at a time. The model must outlive it. tt_sampler    a chooser of the next id with its own
+ * random state. Knows no model. One thread at a time. tt_tokenizer  text <-> ids, chat template,
+ * tool-call parsing. Opens without weights. Read-only after load and usable from several threads; a
+ * tt_decoder belongs to one thread. tt_state_cache  what prompts have left behind, for the sessions
+ * of one model: a prompt that begins like one before it is not read again from its start. The model
+ * must outlive it, and it the sessions that use it. Calls on it and on those sessions come from one
+ * thread at a time. tt_grammar    a compiled language that answers can be held to, tt_lexicon the
+ * tokens laid out for that, tt_constraint one answer's place in a grammar.
  *
  * Rules
  *   Every function that can fail returns tt_status (0 is success) and fills the caller's tt_error

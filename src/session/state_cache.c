@@ -473,6 +473,7 @@ void tt_state_cache_settle(tt_state_cache *c, const tt_state_line *line)
         left--;
     while (left > 0 && (x = most_missed(c)) != NULL && hand_over(c, x))
         left--;
+    tt_store_handed_over(c->disk.store);
 }
 
 static void on_read(void *ctx)

@@ -1,8 +1,8 @@
 /* state_cache.h: what prompts have left behind, as a tree of blocks of 64 tokens
  * (docs/format-state.md).
  *
- * Owns:      the tree, KV rows and checkpoints in memory, what is evicted, what of them is written to
- *            the directory, the counters.
+ * Owns:      the tree, KV rows and checkpoints in memory, what is evicted, what of them is to be
+ *            written to the directory, the counters.
  * Not here:  when a session leaves something (session.c), the budget (model/plan.h), how the
  *            directory is read (state_disk.h) and written (store/).
  * Laws:      (1) equal names from the root mean equal bytes: a block is named by its ids and by how
@@ -44,7 +44,7 @@ typedef struct tt_state_found {
     uint32_t at; /* tokens; 0: nothing */
     tt_state_tier tier;
     tt_checkpoint_kind kind;
-    bool cold; /* all rows from prefill */
+    bool cold;                  /* all rows from prefill */
     struct tt_state_node *node; /* in memory */
     tt_store_found disk;        /* in the directory */
     const uint32_t *ids;        /* that were looked for */

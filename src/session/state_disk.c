@@ -45,8 +45,7 @@ tt_status tt_state_disk_open(tt_state_disk *d, const tt_model *m, const tt_state
                              tt_error *err)
 {
     tt_error e = {.offset = -1};
-    *d = (tt_state_disk){.block_bytes =
-                             TT_BLOCK * tt_kv_token_bytes(&m->arch, m->plan.kv_bits)};
+    *d = (tt_state_disk){.block_bytes = TT_BLOCK * tt_kv_token_bytes(&m->arch, m->plan.kv_bits)};
     *why = TT_REFUSED_NOTHING;
     tt_status st = TT_OK;
     if (d->block_bytes > 0)

@@ -42,6 +42,7 @@ struct tt_store {
     size_t n_jobs, cap_jobs, first;
     job now; /* being written; payload NULL: none */
     bool give_up, stop, dirty, idle;
+    bool whole; /* what is queued ends with checkpoints: tidy after it */
     const tt_store_node *pinned;
     tt_store_stats stats;
     tt_state_refusal last;
@@ -119,9 +120,8 @@ static bool file_there(const tt_store *s, const tt_digest *chain, tt_store_part 
     char name[TT_STORE_NAME];
     struct stat sb;
     tt_store_file_name(chain, part, name);
-    return payload == 0 ||
-           (fstatat(s->dir, name, &sb, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(sb.st_mode) &&
-            (uint64_t)sb.st_size == payload + TT_STORE_HEAD);
+    return payload == 0 || (fstatat(s->dir, name, &sb, AT_SYMLINK_NOFOLLOW) == 0 &&
+                            S_ISREG(sb.st_mode) && (uint64_t)sb.st_size == payload + TT_STORE_HEAD);
 }
 
 static bool keep(void *ctx, tt_store_item *it)
@@ -145,8 +145,7 @@ static tt_status load_index(tt_store *s, uint32_t kinds, tt_error *err)
     uint8_t *bytes = NULL;
     size_t n = 0;
     tt_store_index ix;
-    tt_status st =
-        tt_store_file_load(&s->io, s->dir, "index", TT_STORE_MAX_INDEX, &bytes, &n, err);
+    tt_status st = tt_store_file_load(&s->io, s->dir, "index", TT_STORE_MAX_INDEX, &bytes, &n, err);
     if (st == TT_OK)
         st = tt_store_index_parse(bytes, n, kinds, &ix, err);
     if (st == TT_OK)
@@ -337,6 +336,9 @@ static void *writer(void *arg)
             }
             continue;
         }
+        if (s->whole)
+            tt_store_table_tidy(&s->table);
+        s->whole = false;
         if (s->dirty && (news || s->stop))
             publish(s);
         news = false;
@@ -495,6 +497,18 @@ static tt_status read_block(tt_store *s, const tt_store_node *x, tt_store_part p
     return TT_OK;
 }
 
+/* Rows go with all below them, a checkpoint alone. */
+static void lose(tt_store *s, tt_store_node *x, tt_store_part part)
+{
+    if (part == TT_STORE_KV) {
+        tt_store_table_remove(&s->table, x);
+        return;
+    }
+    remove_file(s, x, TT_STORE_STATE);
+    s->dirty = true;
+    tt_store_table_forget(&s->table, x);
+}
+
 tt_status tt_store_read(tt_store *s, const tt_store_node *node, tt_store_part part, void *payload,
                         tt_error *err)
 {
@@ -507,10 +521,10 @@ tt_status tt_store_read(tt_store *s, const tt_store_node *node, tt_store_part pa
     s->stats.reads++;
     s->stats.read += bytes + TT_STORE_HEAD;
     if (st != TT_OK) {
-        refuse(s, st == TT_ERR_CORRUPT || st == TT_ERR_NOT_FOUND ? TT_REFUSED_CORRUPT
-                                                                 : TT_REFUSED_IO);
+        refuse(s,
+               st == TT_ERR_CORRUPT || st == TT_ERR_NOT_FOUND ? TT_REFUSED_CORRUPT : TT_REFUSED_IO);
         s->pinned = NULL;
-        tt_store_table_remove(&s->table, (tt_store_node *)node);
+        lose(s, (tt_store_node *)node, part);
         pthread_cond_broadcast(&s->done);
     }
     pthread_mutex_unlock(&s->mutex);
@@ -577,6 +591,7 @@ bool tt_store_put_kv(tt_store *s, const tt_digest *parent, const tt_digest *chai
                      const void *payload)
 {
     pthread_mutex_lock(&s->mutex);
+    s->whole = false;
     tt_store_node *x = add_node(s, parent, chain, made);
     if (x != NULL && !add_job(s, &(job){.node = x, .part = TT_STORE_KV, .payload = payload})) {
         tt_store_table_remove(&s->table, x);
@@ -616,6 +631,14 @@ static void cancel(tt_store *s, size_t i)
     }
 }
 
+void tt_store_handed_over(tt_store *s)
+{
+    pthread_mutex_lock(&s->mutex);
+    s->whole = true;
+    pthread_cond_signal(&s->work);
+    pthread_mutex_unlock(&s->mutex);
+}
+
 void tt_store_withdraw(tt_store *s, const void *payload)
 {
     pthread_mutex_lock(&s->mutex);
@@ -638,7 +661,7 @@ void tt_store_hold(tt_store *s)
 void tt_store_wait(tt_store *s)
 {
     pthread_mutex_lock(&s->mutex);
-    while (s->first < s->n_jobs || !s->idle)
+    while (s->first < s->n_jobs || s->whole || !s->idle)
         pthread_cond_wait(&s->done, &s->mutex);
     pthread_mutex_unlock(&s->mutex);
 }

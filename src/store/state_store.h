@@ -5,9 +5,9 @@
  *            the counters.
  * Not here:  tokens, sessions, what is worth writing (session/state_cache.c); payloads are opaque.
  * Laws:      (1) what is read is what was written, or it is a failure;  (2) the directory stays
- *            under its limit;  (3) nothing that fails here fails a request: it is counted, and what
- *            cannot be read is dropped with all below it;  (4) payloads are not copied: they stay
- *            the caller's, who must keep them until they are written or withdrawn.
+ *            under its limit;  (3) nothing that fails here fails a request: it is counted, and rows
+ *            that cannot be read are dropped with all below them;  (4) payloads are not copied:
+ *            they stay the caller's, who must keep them until they are written or withdrawn.
  * Threads:   one caller, and one thread of its own.
  */
 #ifndef TT_STORE_STATE_STORE_H
@@ -48,8 +48,8 @@ typedef struct tt_store_found {
 tt_store_found tt_store_find(tt_store *s, const uint32_t *ids, uint32_t most, uint32_t context);
 /* The same again, after a part could not be read; counts nothing. */
 tt_store_found tt_store_find_again(tt_store *s, const uint32_t *ids, uint32_t most);
-/* A part of a block that was found, checked; a payload of no bytes is nothing to read. When that
- * fails the block is dropped with all below it, and `node` is gone. */
+/* A part of a block that was found, checked; a payload of no bytes is nothing to read. Rows that
+ * fail are dropped with all below them, a checkpoint alone; `node` may be gone then. */
 TT_MUST_CHECK tt_status tt_store_read(tt_store *s, const tt_store_node *node, tt_store_part part,
                                       void *payload, tt_error *err);
 
@@ -66,6 +66,9 @@ bool tt_store_fits(const tt_store *s, uint32_t tokens);
 bool tt_store_put_kv(tt_store *s, const tt_digest *parent, const tt_digest *chain, uint8_t made,
                      const void *payload);
 bool tt_store_put_state(tt_store *s, const tt_digest *chain, uint32_t kind, const void *payload);
+/* What was handed over until now is whole: rows without a checkpoint below them can go once it is
+ * written. */
+void tt_store_handed_over(tt_store *s);
 /* What was to be written of this payload is not; afterwards it is the caller's again. */
 void tt_store_withdraw(tt_store *s, const void *payload);
 /* A request reads experts at this moment: nothing is written for a little while. Any thread. */

@@ -1,5 +1,6 @@
 #include "store/store_files.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -50,7 +51,10 @@ static ssize_t sys_write(void *ctx, int fd, const void *buf, size_t n, uint64_t 
 static int sys_sync(void *ctx, int fd)
 {
     (void)ctx;
-    return fdatasync(fd);
+    int rc = fdatasync(fd);
+    if (rc == 0) /* the memory is worth more to experts */
+        (void)posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
+    return rc;
 }
 
 static int sys_rename(void *ctx, int dir, const char *from, const char *to)
@@ -75,6 +79,20 @@ const tt_store_io tt_store_system_io = {.create = sys_create,
 
 /* ---- the directory ---- */
 
+/* Empty, or used before. */
+static bool may_close(int fd)
+{
+    DIR *d = fdopendir(openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    bool empty = d != NULL, ours = false;
+    for (struct dirent *e = empty ? readdir(d) : NULL; e != NULL; e = readdir(d)) {
+        empty = empty && (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0);
+        ours = ours || strcmp(e->d_name, "lock") == 0;
+    }
+    if (d != NULL)
+        closedir(d);
+    return empty || ours;
+}
+
 static tt_status check_private(int fd, const char *path, tt_error *err)
 {
     struct stat sb;
@@ -88,6 +106,10 @@ static tt_status check_private(int fd, const char *path, tt_error *err)
         return tt_fail_at(err, TT_ERR_INVALID, path, -1,
                           "others may write to it (mode %04o): chmod 700 it, or name another",
                           (unsigned)sb.st_mode & 07777);
+    if ((sb.st_mode & 077) != 0 && !may_close(fd))
+        return tt_fail_at(err, TT_ERR_INVALID, path, -1,
+                          "others may enter it and it holds other files: chmod 700 it, or name an "
+                          "empty one");
     if ((sb.st_mode & 077) != 0 && fchmod(fd, 0700) != 0)
         return tt_fail_errno(err, errno, path, "cannot close %s to others", path);
     return TT_OK;
@@ -96,7 +118,7 @@ static tt_status check_private(int fd, const char *path, tt_error *err)
 tt_status tt_store_dir_open(const char *path, int *dir, tt_error *err)
 {
     TT_TRY(tt_dir_make_above(path, err));
-    if (mkdir(path, 0700) != 0 && errno != EEXIST)
+    if (mkdir(path, 0700) != 0 && errno != EEXIST && errno != ENOTDIR)
         return tt_fail_errno(err, errno, path, "cannot make directory %s", path);
     int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0 && errno == ENOTDIR)
@@ -182,8 +204,6 @@ tt_status tt_store_file_write(const tt_store_io *io, int dir, const char *name, 
     tt_status st = write_all(io, fd, name, head, head_bytes, 0, err);
     if (st == TT_OK)
         st = write_pieces(io, fd, name, payload, bytes, head_bytes, go_on, ctx, err);
-    if (st == TT_OK) /* the memory is worth more to experts */
-        (void)posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
     if (close(fd) != 0 && st == TT_OK)
         st = tt_fail_errno(err, errno, name, "cannot close %s", tmp);
     if (st == TT_OK && io->rename(io->ctx, dir, tmp, name) != 0)

@@ -28,7 +28,8 @@ typedef struct tt_store_io {
 extern const tt_store_io tt_store_system_io;
 
 /* Makes the directory (0700) where there is none, and opens it. One that is another user's, or that
- * others may write to, is TT_ERR_INVALID; one that others may read is closed to them. */
+ * others may write to, is TT_ERR_INVALID. One that others may enter is closed to them when it is
+ * empty or was used before, else it is TT_ERR_INVALID as well. */
 TT_MUST_CHECK tt_status tt_store_dir_open(const char *path, int *dir, tt_error *err);
 /* TT_ERR_STATE when another process has it. */
 TT_MUST_CHECK tt_status tt_store_dir_lock(int dir, const char *path, int *lock, tt_error *err);
@@ -40,12 +41,12 @@ typedef bool (*tt_store_go_on)(void *ctx);
  * time. `go_on` may be NULL. */
 TT_MUST_CHECK tt_status tt_store_file_write(const tt_store_io *io, int dir, const char *name,
                                             const void *head, size_t head_bytes,
-                                            const void *payload, size_t bytes,
-                                            tt_store_go_on go_on, void *ctx, tt_error *err);
+                                            const void *payload, size_t bytes, tt_store_go_on go_on,
+                                            void *ctx, tt_error *err);
 /* Exactly a head and `bytes` of payload, which is all that the file has (else TT_ERR_CORRUPT). */
 TT_MUST_CHECK tt_status tt_store_file_read(const tt_store_io *io, int dir, const char *name,
-                                           uint8_t head[TT_STORE_HEAD], void *payload,
-                                           size_t bytes, tt_error *err);
+                                           uint8_t head[TT_STORE_HEAD], void *payload, size_t bytes,
+                                           tt_error *err);
 /* A whole file of at most `max` bytes, allocated. TT_ERR_NOT_FOUND when there is none. */
 TT_MUST_CHECK tt_status tt_store_file_load(const tt_store_io *io, int dir, const char *name,
                                            size_t max, uint8_t **bytes, size_t *n, tt_error *err);

@@ -130,9 +130,8 @@ tt_status tt_store_index_parse(const void *bytes, size_t n, uint32_t kinds, tt_s
         return bad(err, 8, "not version 1");
     if (tt_get_u64(b + 16) != n || tt_get_u32(b + 12) != tt_crc32c(0, b + 16, n - 16))
         return bad(err, 12, "the index does not match its checksum");
-    tt_store_index ix = {.n_keys = tt_get_u32(b + 24),
-                         .n_items = tt_get_u32(b + 28),
-                         .clock = tt_get_u64(b + 32)};
+    tt_store_index ix = {
+        .n_keys = tt_get_u32(b + 24), .n_items = tt_get_u32(b + 28), .clock = tt_get_u64(b + 32)};
     if (ix.n_keys > TT_STORE_MAX_KEYS || ix.n_items > TT_STORE_MAX_ITEMS ||
         ix.clock == UINT64_MAX || !all_zero(b + 40, 24))
         return bad(err, 24, "a field of the index is out of range");

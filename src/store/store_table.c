@@ -206,7 +206,8 @@ tt_store_node *tt_store_table_find(const tt_store_table *t, const uint32_t *ids,
                                    tt_store_node **reached)
 {
     node *root = (node *)&t->root[0], *best = NULL, *deep = root;
-    for (node *x = next_match(root, root, ids, most); x != NULL; x = next_match(root, x, ids, most)) {
+    for (node *x = next_match(root, root, ids, most); x != NULL;
+         x = next_match(root, x, ids, most)) {
         if (better(x, best))
             best = x;
         if (x->tokens > deep->tokens)
@@ -329,7 +330,7 @@ static void take_item(tt_store_table *t, const tt_store_item *it)
         tt_store_table_there(t, x, TT_STORE_STATE, it->kind);
 }
 
-static void prune_all(tt_store_table *t)
+void tt_store_table_tidy(tt_store_table *t)
 {
     for (uint32_t k = 0; k < t->n_keys; k++) {
         node *root = &t->root[k], *x = walk(root, root);
@@ -360,7 +361,7 @@ tt_status tt_store_table_load(tt_store_table *t, const tt_store_index *ix,
         if (it.key != UINT32_MAX && keep(ctx, &it))
             take_item(t, &it);
     }
-    prune_all(t);
+    tt_store_table_tidy(t);
     return TT_OK;
 }
 

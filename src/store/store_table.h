@@ -46,8 +46,8 @@ void tt_store_table_free(tt_store_table *t); /* tells nobody */
 /* Takes in what an index says, as far as `keep` finds its files: `keep` may take the checkpoint
  * out of the item, and returns whether the block stays. */
 TT_MUST_CHECK tt_status tt_store_table_load(tt_store_table *t, const tt_store_index *ix,
-                                            bool (*keep)(void *ctx, tt_store_item *item),
-                                            void *ctx, tt_error *err);
+                                            bool (*keep)(void *ctx, tt_store_item *item), void *ctx,
+                                            tt_error *err);
 void tt_store_table_write(const tt_store_table *t, tt_buf *b);
 /* Bytes of the index that would be written. */
 uint64_t tt_store_table_index_bytes(const tt_store_table *t);
@@ -64,6 +64,7 @@ void tt_store_table_remove(tt_store_table *t, tt_store_node *x);
 void tt_store_table_forget(tt_store_table *t, tt_store_node *x);
 /* Nodes that serve nobody, from here up. */
 void tt_store_table_prune(tt_store_table *t, tt_store_node *x);
+void tt_store_table_tidy(tt_store_table *t); /* all of them */
 /* The checkpoint that costs least to make again, `but` excepted; NULL when there is none. */
 tt_store_node *tt_store_table_cheapest(const tt_store_table *t, const tt_store_node *but);
 

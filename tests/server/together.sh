@@ -19,9 +19,11 @@ expect_out "of 4 answers at once"
 expect_out "answers at once 4, queue 16"
 
 for n in 4 3; do
+    cache=on
+    [ $n = 3 ] || cache=off
     # A chunk of 64 has prompts of several chunks take turns.
     start_server --model "$model" --max-concurrent-sequences $n --queue-limit 64 --prefill-chunk 64 \
-        --prompt-cache $([ $n = 4 ] && echo off || echo on)
+        --prompt-cache $cache
     run python3 tests/server/together.py "$port" $n
     [ "$rc" -eq 0 ] || fail "$n at once: $out $err"
     stop_server TERM
