@@ -71,6 +71,14 @@ static void print_arch(const tt_arch *a)
                a->top_k, a->moe_intermediate, a->shared_intermediate);
     else
         printf("  dense MLP           width %u\n", a->intermediate);
+    if (a->streams > 0) {
+        printf("  residual            %u streams, mixed through %u values\n", a->streams,
+               a->mix_rank);
+        printf("  sparse attention    %u tokens in blocks of %u, index of %u heads of %u\n",
+               a->indexer_budget, a->indexer_block, a->indexer_heads, a->indexer_dim);
+        printf("  n-grams             layer %u, %u rows of %u a token, table of %u on disk\n",
+               a->ngram_layer, tt_arch_ngrams(a), tt_arch_ngram_cols(a), a->ngram_rows);
+    }
     printf("  head                %s\n", a->tied_head ? "tied to the embeddings" : "of its own");
     printf("  norm weights        %s, draft %s\n", a->norm_offset ? "1 + w" : "w",
            a->n_mtp_layers == 0 ? "none"

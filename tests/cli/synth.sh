@@ -58,6 +58,11 @@ run "$bench" synth --preset tiny-next --output "$dir/next" --ngram-base 500 --qu
 expect_rc 0
 run "$repack" --verify-install --input-gturbo "$dir/next" --quiet
 expect_rc 0
+run "$repack" --inspect --input-gturbo "$dir/next"
+expect_rc 0
+expect_out '4 streams, mixed through 64 values'
+expect_out '128 tokens in blocks of 4, index of 4 heads of 32'
+expect_out 'layer 1, 16 rows of 16 a token'
 run "$cli" --model "$dir/next" --plan
 expect_rc 0
 expect_out 'n-grams    table of'

@@ -188,11 +188,24 @@ static void a_failed_read_fails_the_step(void **state)
     tiny_remove();
 }
 
+static void rows_outside_the_table_are_refused(void **state)
+{
+    tiny_options o = {.arch = tiny_arch_plain("Slf", 4, 2), .seed = 2, .mat = TT_DTYPE_BF16};
+    tt_model *m = NULL;
+    tt_error err = {0};
+    o.arch.ngram_rows = 61 * 4 - 1; /* the heads have 61 each */
+    assert_int_equal(tt_model_open(tiny_install_new(&o), NULL, NULL, NULL, &m, &err),
+                     TT_ERR_FORMAT);
+    assert_non_null(strstr(err.message, "head 3 of the n-gram table has 61 rows from 183 on"));
+    tiny_remove();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(published_rows),
         cmocka_unit_test(rows_come_from_the_disk),
+        cmocka_unit_test(rows_outside_the_table_are_refused),
         cmocka_unit_test(a_failed_read_fails_the_step),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "format/install_manifest.h"
 #include "repack/against.h"
 #include "repack/export.h"
 #include "repack/repack.h"
@@ -293,6 +294,47 @@ static void tables_may_be_linked(void **state)
     tt_install_close(&in);
 }
 
+/* ---- sections ---- */
+
+static void section_refused(const json_t *whole, const char *key, json_t *value, tt_status want,
+                            const char *words)
+{
+    json_t *tree = json_deep_copy(whole), *all = json_object_get(tree, "sections");
+    tt_manifest m;
+    if (key == NULL)
+        json_object_del(all, "ngrams");
+    else
+        json_object_set_new(json_object_get(all, "ngrams"), key, value);
+    char *text = json_dumps(tree, 0);
+    tt_status st = tt_manifest_parse(text, strlen(text), "manifest.json", &m, &err);
+    if (st != want || strstr(err.message, words) == NULL)
+        fail_msg("%s: %s \"%s\", wanted \"%s\"", key != NULL ? key : "no section",
+                 tt_status_name(st), err.message, words);
+    free(text);
+    json_decref(tree);
+}
+
+static void wrong_sections_are_refused(void **state)
+{
+    made_options o = made_default();
+    json_t *whole = NULL;
+    must(convert(&o, "source", "made.gturbo", 16));
+    char path[700];
+    snprintf(path, sizeof path, "%s/" TT_MANIFEST_NAME, place("made.gturbo"));
+    must(tt_json_load(path, 1 << 20, &whole, &err));
+    section_refused(whole, NULL, NULL, TT_ERR_FORMAT, "\"ngrams\" is missing");
+    section_refused(whole, "dtype", json_string("F32"), TT_ERR_UNSUPPORTED, "\"F32\"");
+    section_refused(whole, "rows", json_integer(431), TT_ERR_LIMIT, "rows");
+    section_refused(whole, "cols", json_integer(16), TT_ERR_LIMIT, "cols");
+    section_refused(whole, "file", json_string("t.bin"), TT_ERR_FORMAT, "t.bin");
+    section_refused(whole, "must_understand", json_false(), TT_ERR_FORMAT, "must_understand");
+    section_refused(whole, "more", json_true(), TT_ERR_FORMAT, "unknown key");
+    json_t *files = json_object_get(whole, "files");
+    json_object_set_new(json_object_get(files, TT_NGRAM_NAME), "size", json_integer(32768));
+    section_refused(whole, "cols", json_integer(8), TT_ERR_FORMAT, "the layout calls for 16384");
+    json_decref(whole);
+}
+
 /* ---- refusals ---- */
 
 typedef struct change {
@@ -367,6 +409,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(widths_follow_the_policy, setup, teardown),
         cmocka_unit_test_setup_teardown(verified_compared_and_written_back, setup, teardown),
         cmocka_unit_test_setup_teardown(tables_may_be_linked, setup, teardown),
+        cmocka_unit_test_setup_teardown(wrong_sections_are_refused, setup, teardown),
         cmocka_unit_test_setup_teardown(broken_tables_are_refused, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
