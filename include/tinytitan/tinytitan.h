@@ -158,8 +158,21 @@ typedef struct tt_model_options {
     uint32_t sequences;    /* sessions that the plan makes room for, TT_MOST_SEQUENCES at most; 0:
                               one. With more than one, tt_session_decode_all may be called inside
                               another session's prefill */
-    uint64_t reserved[2];
+    uint32_t draft;        /* tt_draft_kind: where guesses of coming tokens come from, which
+                              tt_session_decode then looks at ahead; TT_DRAFT_OFF (default) */
+    uint32_t draft_width;  /* rows of a step with guesses, 1 (none) to TT_DRAFT_ROWS; 0 (default):
+                              as many as pay, by what steps and guesses have cost and brought */
+    uint64_t reserved[1];
 } tt_model_options;
+
+/* Guesses never change what is decoded, only how fast. */
+typedef enum tt_draft_kind {
+    TT_DRAFT_OFF = 0,
+    TT_DRAFT_LOOKUP = 1, /* what followed the last tokens earlier in the same timeline */
+    TT_DRAFT_MTP = 2     /* the draft layer of the install; TT_ERR_UNSUPPORTED without one */
+} tt_draft_kind;
+
+#define TT_DRAFT_ROWS 4u
 
 #define TT_WARM_AUTO         (-1.0f)
 #define TT_PROMPT_CACHE_AUTO UINT64_MAX
@@ -206,7 +219,9 @@ typedef struct tt_plan {
     tt_status heat_status; /* TT_ERR_NOT_FOUND: there is none yet; others are failures */
     uint32_t vocab_size;   /* logits of a position */
     uint32_t sequences;    /* sessions that there is room for */
-    uint64_t reserved[6];
+    uint64_t draft;        /* bytes for guessing tokens, part of total: the draft's weights, expert
+                              slots and rows, and what undoes rows that were guessed wrong */
+    uint64_t reserved[5];
 } tt_plan;
 
 /* Fills `plan` for the install at `path`. TT_ERR_BUDGET (with `plan` filled) when it cannot fit:

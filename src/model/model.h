@@ -11,6 +11,7 @@
 #define TT_MODEL_MODEL_H
 
 #include "format/install.h"
+#include "model/draft.h"
 #include "model/governor.h"
 #include "model/heat.h"
 #include "model/moe.h"
@@ -38,7 +39,8 @@ struct tt_model {
         tt_scratch scratch;
         tt_moe moe;
     } beside;
-    bool reading; /* a prefill step is in work */
+    tt_draft *draft;       /* NULL: none was asked for */
+    bool reading;          /* a prefill step is in work */
     char key[TT_MAX_NAME]; /* what a snapshot is bound to: manifest, backend, level, rope */
     double load_seconds;
     tt_stage_times *times; /* the caller's; NULL: nothing is measured */
