@@ -221,7 +221,8 @@ typedef struct tt_plan {
     uint32_t sequences;    /* sessions that there is room for */
     uint64_t draft;        /* bytes for guessing tokens, part of total: the draft's weights, expert
                               slots and rows, and what undoes rows that were guessed wrong */
-    uint64_t reserved[5];
+    uint32_t draft_kind, draft_width; /* as in tt_model_options */
+    uint64_t reserved[4];
 } tt_plan;
 
 /* Fills `plan` for the install at `path`. TT_ERR_BUDGET (with `plan` filled) when it cannot fit:
@@ -380,6 +381,25 @@ TT_API TT_MUST_CHECK tt_status tt_session_decode(tt_session *session, uint32_t i
  * more later. */
 TT_API TT_MUST_CHECK tt_status tt_session_decode_all(tt_session *const *sessions,
                                                      const uint32_t *ids, size_t n, tt_error *err);
+
+/* A model that was opened with a draft looks ahead in tt_session_decode, and in
+ * tt_session_decode_all of one session: a step may go over guesses of the coming tokens too, and
+ * the decode of a token that was guessed then costs nothing. What any call returns, and what the
+ * session is after it, are the same bytes as without; samplers, masks and stop conditions see
+ * nothing of it. Tokens chosen with the same random numbers are the same tokens, so their
+ * distribution is exactly the model's. Steps of several sessions do not guess. */
+typedef struct tt_draft_stats {
+    uint64_t steps[TT_DRAFT_ROWS + 1]; /* by rows: steps[1] are plain ones */
+    double seconds[TT_DRAFT_ROWS + 1]; /* that they took, guesses included */
+    uint64_t guessed, right;           /* tokens */
+    uint32_t rows;                     /* that pay most by what is known; 1: guesses do not pay */
+    double gain;                       /* expected speed at that width; plain decode is 1 */
+    char failure[160];                 /* why the draft is not asked any more, "" */
+    uint64_t reserved[4];
+} tt_draft_stats;
+
+/* Since the session was created; zeros for one that does not look ahead. */
+TT_API void tt_session_get_draft_stats(const tt_session *session, tt_draft_stats *stats);
 
 /* Logits [vocab_size] after the last token; NULL when there are none. Valid until the next call on
  * the session. */

@@ -161,6 +161,8 @@ static void describe(tt_plan *p, const tt_install *in, const tt_model_options *o
 {
     p->threads = threads_of(o);
     p->kv_bits = o->kv_bits;
+    p->draft_kind = o->draft;
+    p->draft_width = o->draft_width;
     p->governor = o->governor && tt_arch_is_moe(a);
     p->n_layers = a->n_layers;
     p->n_moe_layers = tt_arch_is_moe(a) ? a->n_layers : 0;
