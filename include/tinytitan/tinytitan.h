@@ -295,7 +295,8 @@ typedef struct tt_model_stats {
     uint32_t slabs, slabs_retired; /* groups of slots that the governor gives back, that it gave */
     uint64_t warm_bytes;           /* read ahead; not in expert_bytes_read */
     char pressure[32]; /* why slots were given back last: "reserve", "limit hit", "stalls"; "" */
-    uint64_t reserved[4];
+    uint64_t draft_guessed, draft_right; /* tokens, of all sessions (tt_draft_stats) */
+    uint64_t reserved[2];
 } tt_model_stats;
 
 TT_API void tt_model_get_stats(const tt_model *model, tt_model_stats *stats);

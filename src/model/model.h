@@ -39,9 +39,10 @@ struct tt_model {
         tt_scratch scratch;
         tt_moe moe;
     } beside;
-    tt_draft *draft;       /* NULL: none was asked for */
-    bool reading;          /* a prefill step is in work */
-    char key[TT_MAX_NAME]; /* what a snapshot is bound to: manifest, backend, level, rope */
+    tt_draft *draft;         /* NULL: none was asked for */
+    uint64_t guessed, right; /* tokens, of all sessions */
+    bool reading;            /* a prefill step is in work */
+    char key[TT_MAX_NAME];   /* what a snapshot is bound to: manifest, backend, level, rope */
     double load_seconds;
     tt_stage_times *times; /* the caller's; NULL: nothing is measured */
 };

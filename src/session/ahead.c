@@ -52,8 +52,9 @@ void tt_ahead_close(tt_ahead **ahead)
 /* ---- the end of a step ---- */
 
 /* What the last step brought is known: `missed` when the guess after those taken was wrong. */
-static void end_step(tt_ahead *a, bool missed)
+static void end_step(tt_session *s, bool missed)
 {
+    tt_ahead *a = s->ahead;
     if (!a->open)
         return;
     a->open = false;
@@ -62,6 +63,8 @@ static void end_step(tt_ahead *a, bool missed)
     a->stats.seconds[1 + a->n_guess] += a->seconds;
     a->stats.guessed += a->n_guess;
     a->stats.right += a->taken;
+    s->model->guessed += a->n_guess;
+    s->model->right += a->taken;
 }
 
 static void go_back(tt_session *s)
@@ -81,7 +84,7 @@ void tt_ahead_drop(tt_session *s)
     if (a == NULL)
         return;
     go_back(s);
-    end_step(a, false);
+    end_step(s, false);
     a->n_guess = a->taken = 0;
 }
 
@@ -189,7 +192,7 @@ tt_status tt_ahead_decode(tt_session *s, uint32_t id, tt_error *err)
     tt_ahead *a = s->ahead;
     if (!a->waiting || a->guess[a->taken] != id) {
         go_back(s);
-        end_step(a, a->taken < a->n_guess);
+        end_step(s, a->taken < a->n_guess);
         return make_step(s, id, err);
     }
     a->taken++;
