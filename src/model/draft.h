@@ -26,7 +26,7 @@ typedef struct tt_draft {
     uint32_t *crc;
     tt_expert_cache *cache;
     tt_moe moe;
-    bool pre_norm; /* takes the target's hidden before its final norm (docs/model.md 8); for
+    bool pre_norm; /* takes the target's hidden before its final norm (docs/model.md 10); for
                       measurements */
 } tt_draft;
 

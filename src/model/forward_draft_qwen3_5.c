@@ -1,4 +1,4 @@
-/* The page of the draft of Qwen 3.5, 3.6 and Ornith (MTP), docs/model.md 8: from the hidden state
+/* The page of the draft of Qwen 3.5, 3.6 and Ornith (MTP), docs/model.md 10: from the hidden state
  * that the target left at a token and the token after it to the logits of the one after that.
  *
  * T pairs, H width. Row i of a timeline's draft rows is the pair (h_i, x_{i+1}). */

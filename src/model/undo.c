@@ -39,6 +39,9 @@ tt_status tt_undo_init(tt_undo *out, const tt_arch *a, uint32_t rows, tt_error *
             tt_recurrent_free(&u.before);
             return st;
         }
+        /* Touched now: the first step with guesses is what decides whether others follow. */
+        memset(block, 0, u.bytes);
+        memset(u.before.block, 0, u.before.bytes);
         u.rows = block;
         u.out = u.rows + rows * u.layers * row_floats(&u);
     }

@@ -1,7 +1,7 @@
 /* weights.h: the resident weights of a model, by field.
  *
- * Owns:      the memory of the payload of model_weights.bin or mtp_weights.bin and the f32 copies of vectors (norms with
- *            the 1 folded in, convolution taps, A_log, dt_bias).
+ * Owns:      the memory of the payload of model_weights.bin or mtp_weights.bin, and the f32
+ *            copies of vectors (norms with the 1 folded in, convolution taps, A_log, dt_bias).
  * Not here:  routed experts (io/expert_cache.h), the file format (format/install.h).
  * Laws:      (1) every field is bound once, by name, with its shape and type checked; a tensor
  *            that is missing, extra or misshapen is refused by name before any memory is taken;

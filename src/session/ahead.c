@@ -142,6 +142,16 @@ static void guess(tt_session *s, uint32_t id, uint32_t most)
         give_up(a, &err);
 }
 
+static void impose(tt_session *s, uint32_t most)
+{
+    tt_ahead *a = s->ahead;
+    if (a->impose == NULL)
+        return;
+    a->n_guess = most;
+    for (uint32_t j = 0; j < most; j++)
+        a->guess[j] = a->impose(a->impose_ctx, s->n + 1 + j);
+}
+
 static float *tops_of(const tt_session *s)
 {
     return s->ahead->rows + (size_t)TT_DRAFT_ROWS * s->model->arch.vocab_size;
@@ -162,6 +172,7 @@ static tt_status make_step(tt_session *s, uint32_t id, tt_error *err)
     double begin = tt_now();
     a->seconds = 0;
     guess(s, id, rows - 1);
+    impose(s, rows - 1);
     memcpy(ids + 1, a->guess, a->n_guess * sizeof *ids);
     rows = 1 + a->n_guess;
     TT_TRY(tt_kv_cache_grow(&s->kv, at + rows, err));

@@ -1,10 +1,10 @@
 /* ahead.h: decode that looks ahead: a step goes over guesses of the coming tokens too, and a decode
  * of a token that was guessed takes its row instead of making a step.
  *
- * Owns:      the guesses and logits of the last step, going back from those that were wrong, when to
- *            guess and how many (price.h).
- * Not here:  where guesses come from (draft_line.h, lookup.h), choosing tokens: whoever decodes says
- *            what comes next, by any sampler, mask or list.
+ * Owns:      the guesses and logits of the last step, going back from those that were wrong, when
+ *            to guess and how many (price.h).
+ * Not here:  where guesses come from (draft_line.h, lookup.h), choosing tokens: whoever decodes
+ *            says what comes next, by any sampler, mask or list.
  * Laws:      (1) logits, KV rows and state after any call are the bytes of plain decode;  (2) while
  *            rows wait, state and KV rows are ahead of the session's tokens; tt_ahead_drop brings
  *            them back, and every other call of the session does that first;  (3) a step stays
@@ -35,6 +35,10 @@ typedef struct tt_ahead {
     double seconds;
     tt_price price;
     tt_draft_stats stats;
+    /* For measurements: replaces the guess of the token at position `at`; where there was none, one
+     * is made. Guessing costs what it costs. NULL: guesses stay. */
+    uint32_t (*impose)(void *ctx, uint32_t at);
+    void *impose_ctx;
 } tt_ahead;
 
 TT_MUST_CHECK tt_status tt_ahead_create(tt_model *m, tt_ahead **out, tt_error *err);

@@ -2,8 +2,8 @@
  *
  * Owns:      the draft's KV rows, the target's latest hidden states until rows are made of them.
  * Not here:  the draft itself (model/draft.h), what becomes of a guess (ahead.h).
- * Laws:      (1) row p stands for the pair of the target's hidden state at p and the token at p + 1;
- *            rows are made of what the target computed, a guess's own rows are written over;
+ * Laws:      (1) row p stands for the pair of the target's hidden state at p and the token at
+ *            p + 1; rows are made of what the target computed, a guess's own rows are written over;
  *            (2) rows begin where the target's hidden states did: a prompt that came from a cache
  *            leaves none;  (3) a row whose token changed by a rewind keeps the old one: that costs
  *            a guess, never a token;  (4) no allocation after init.

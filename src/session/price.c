@@ -4,7 +4,9 @@
 #define COST_RATE (1 / 8.0) /* weight of the newest step */
 #define LUCK_RATE (1 / 32.0)
 #define GUESSED   0.6 /* right at first, and what a row more may cost of a plain step */
-#define OUTLIER   3.0 /* a step that took so many times the mean counts as this */
+#define OUTLIER                                                                                    \
+    3.0               /* a step that took so many times what was expected counts as this: the      \
+                         machine was busy with something else */
 #define TRY_EVERY 16u /* steps between trials of a width that is not the best known */
 
 void tt_price_init(tt_price *p)
@@ -89,21 +91,20 @@ static void learn(double *mean, double x, double rate)
 
 void tt_price_note(tt_price *p, uint32_t rows, uint32_t right, bool missed, double seconds)
 {
-    double s = seconds;
+    double most = OUTLIER * cost_of(p, rows), s = seconds < most || most == 0 ? seconds : most;
     if (p->seen[rows]++ == 0)
         p->cost[rows] = s;
     else
-        learn(&p->cost[rows], s < OUTLIER * p->cost[rows] ? s : OUTLIER * p->cost[rows],
-              p->seen[rows] < 1 / COST_RATE ? 1.0 / p->seen[rows] : COST_RATE);
+        learn(&p->cost[rows], s, p->seen[rows] < 1 / COST_RATE ? 1.0 / p->seen[rows] : COST_RATE);
     for (uint32_t j = 0; j < right; j++)
         learn(&p->right[j], 1, LUCK_RATE);
     if (missed)
         learn(&p->right[right], 0, LUCK_RATE);
     p->steps++;
-    p->spent += seconds;
+    p->spent += s;
     p->since_plain = rows == 1 ? 0 : p->since_plain + 1;
     if (rows > 1)
-        p->lost += seconds - (1 + right) * p->cost[1];
+        p->lost += s - (1 + right) * p->cost[1];
     if (p->steps > p->next_try)
         p->next_try = p->steps + TRY_EVERY;
 }

@@ -16,7 +16,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "tinytitan/tinytitan.h"
+#include "base/status.h"
 
 #define TT_PRICE_SHARE  0.015
 #define TT_PRICE_CREDIT 1.0
