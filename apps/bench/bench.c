@@ -150,6 +150,7 @@ int bench_open(const bench_options *o, uint32_t context, tt_model **model, tt_se
                                      {"expert_slots", "--expert-cache-slots"},
                                      {"prefill_chunk", "--prefill-chunk"},
                                      {"kv_bits", "--kv-bits"},
+                                     {"sequences", "--sequences"},
                                      {NULL, NULL}};
         tt_args_translate(names, &err);
         return bench_fail(&err);

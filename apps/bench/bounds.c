@@ -29,11 +29,23 @@ void bench_bounds_measure(const bench_bounds *b, tt_backend *be, ceilings *c)
     ceiling_arithmetic(c, be);
 }
 
+/* Of a row's keys and values; index keys are read of all rows, the others of no more than sparse
+ * attention chooses. */
+static double row_bytes(const tt_model *m, double rows)
+{
+    const tt_arch *a = &m->arch;
+    double all = (double)tt_kv_token_bytes(a, m->plan.kv_bits), index = 0;
+    for (uint32_t l = 0; a->indexer_budget > 0 && l < a->n_layers; l++)
+        if (a->layer_kind[l] == TT_LAYER_FULL)
+            index += (double)a->indexer_dim / a->indexer_block * sizeof(float);
+    double seen = a->indexer_budget > 0 && rows > a->indexer_budget ? a->indexer_budget : rows;
+    return rows * index + seen * (all - index);
+}
+
 double bench_token_bytes(const tt_model *m, double rows)
 {
     tt_token_bytes b = tt_forecast_bytes(m->install);
-    return (double)(b.outside + b.shared + b.experts) +
-           rows * (double)tt_kv_token_bytes(&m->arch, m->plan.kv_bits);
+    return (double)(b.outside + b.shared + b.experts) + row_bytes(m, rows);
 }
 
 /* Multiply-adds of a product with this tensor; 0 for vectors and tables. */

@@ -23,7 +23,8 @@
 typedef struct measured {
     double seconds;
     tt_stage_times times;
-    tt_model_stats stats;          /* differences */
+    tt_model_stats stats;          /* differences, like the next */
+    tt_ngram_stats ngrams;
     double read_bytes, operations; /* a second, of this machine at most, around the run */
 } measured;
 
@@ -209,6 +210,7 @@ static uint32_t next_id(const speed_run *r, uint32_t k, uint32_t i)
 static void begin_measuring(speed_run *r, measured *m)
 {
     tt_model_get_stats(r->model, &m->stats);
+    m->ngrams = r->model->ngram.stats;
     r->model->times = &m->times;
 }
 
@@ -228,6 +230,9 @@ static void end_measuring(speed_run *r, measured *m)
     SINCE(expert_bytes_disk);
     SINCE(expert_bytes_cached);
     SINCE(expert_wait_seconds);
+    const tt_ngram_stats *g = &r->model->ngram.stats;
+    m->ngrams = (tt_ngram_stats){g->rows - m->ngrams.rows, g->pages - m->ngrams.pages,
+                                 g->waited - m->ngrams.waited};
 }
 
 static tt_status run_decode(speed_run *r, measured *m, tt_error *err)
@@ -389,6 +394,11 @@ static json_t *run_json(const speed_run *r, const measured *m)
     bench_set(obj, "bytes_page_cache", json_integer((json_int_t)m->stats.expert_bytes_cached));
     bench_set(obj, "disk_bytes_per_second",
               json_real((double)m->stats.expert_bytes_disk / m->seconds));
+    if (m->ngrams.rows > 0) {
+        bench_set(obj, "ngram_rows", json_integer((json_int_t)m->ngrams.rows));
+        bench_set(obj, "ngram_pages", json_integer((json_int_t)m->ngrams.pages));
+        bench_set(obj, "ngram_wait_seconds_per_token", json_real(m->ngrams.waited / tokens));
+    }
     if (r->decode && m->stats.expert_asks > 0)
         set_picks(r, m, obj);
     if (r->ceilings)

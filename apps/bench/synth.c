@@ -45,6 +45,8 @@ int bench_synth(int argc, char **argv)
         TT_OPT_ENUM("bits", &bits, bit_words, "width of linears and experts (4)"),
         TT_OPT_ENUM("head-bits", &table, table_words, "width of embeddings and head (8)"),
         TT_OPT_U32("layers", &o.layers, "N", 1, TT_MAX_LAYERS, "only the first N layers"),
+        TT_OPT_U32("ngram-base", &o.ngram_base, "N", 2, 1u << 27,
+                   "rows of each head of the n-gram table, about (as published: 20000000)"),
         TT_OPT_FLOAT("locality", &o.locality, "H", 0, 1,
                      "of the chain of ids: 1 as published for the 35B, 0 none (1)"),
         TT_OPT_U64("seed", &o.seed, "N", 0, 0, "of weights and chain (1)"),

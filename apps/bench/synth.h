@@ -1,7 +1,7 @@
 /* synth.h: models of random weights in the geometry of published ones, made for measuring.
  *
- * Owns:      the presets, the list of tensors, the values: random codes, clustered embeddings, and
- *            routers that follow a chain of bench/locality.h.
+ * Owns:      the presets, the list of tensors, the values: random codes, clustered embeddings,
+ *            routers that follow a chain of bench/locality.h, rows of an n-gram table.
  * Not here:  directories and files (synth_out.h); what is measured on them.
  * Laws:      (1) every value follows from the preset, the options and the seed, whatever the
  *            threads;  (2) with forced ids from the chain the live model routes with the chain's
@@ -23,9 +23,11 @@
 typedef struct synth_options {
     const char *preset, *output;
     const char *tokenizer; /* a checkpoint whose tokenizer the model gets; NULL: none */
-    uint32_t bits;       /* 4, 8: of linears and experts */
-    uint32_t table_bits; /* 4, 8, 16: of embeddings and head */
-    uint32_t layers;     /* 0: all */
+    uint32_t bits;         /* 4, 8: of linears and experts */
+    uint32_t table_bits;   /* 4, 8, 16: of embeddings and head */
+    uint32_t layers;       /* 0: all */
+    uint32_t
+        ngram_base; /* rows of the n-gram table's heads are primes from here on; 0: published */
     float locality;
     uint64_t seed;
     bool overwrite, quiet;
@@ -36,7 +38,9 @@ typedef enum synth_kind {
     SYNTH_RANDOM, /* zero mean, deviation a */
     SYNTH_EVEN,   /* evenly between a and b */
     SYNTH_EMBED,
-    SYNTH_ROUTER
+    SYNTH_ROUTER,
+    SYNTH_INTEGERS, /* of the n-gram hash, by name */
+    SYNTH_TABLE     /* bf16 of either sign, from 0.5 to 2 */
 } synth_kind;
 
 typedef struct synth_tensor {
@@ -60,7 +64,10 @@ typedef struct synth_model {
     float *pull;     /* [L][clusters][E] the router's logit of an expert, before the token's part */
     synth_tensor *tensors; /* resident ones, sorted by name */
     size_t n_tensors;
-    tt_expert_layout experts;       /* n_experts 0: none */
+    tt_expert_layout experts; /* n_experts 0: none */
+    tt_ngram_layout ngrams;   /* rows 0: none */
+    synth_tensor table;
+    uint32_t ngram_base;
     float gate_spread, down_spread; /* deviations of experts' weights */
 } synth_model;
 

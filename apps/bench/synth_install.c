@@ -11,14 +11,14 @@
 #include "base/pool.h"
 #include "bench/synth.h"
 #include "bench/synth_out.h"
-#include "bench/synth_text.h"
 #include "bench/synth_progress.h"
+#include "bench/synth_text.h"
 #include "format/install_layout.h"
 #include "format/install_writer.h"
 #include "format/quant.h"
 
-#define WRITER       "TinyTitanBench " TT_VERSION_STRING
-#define BLOCK        ((uint64_t)2 * TT_MIB) /* bytes of rows made at a time */
+#define WRITER "TinyTitanBench " TT_VERSION_STRING
+#define BLOCK  ((uint64_t)2 * TT_MIB) /* bytes of rows made at a time */
 
 /* A panel of the longest rows fits. */
 _Static_assert((uint64_t)2 * TT_MIB >= (uint64_t)TT_MAX_HIDDEN * TT_PANEL, "blocks hold a panel");
@@ -36,7 +36,8 @@ typedef struct work {
     tt_index index;
     char index_sha256[TT_SHA256_HEX];
     uint32_t *crc; /* [L * E] */
-    job *jobs;     /* 0: the weights; 1 + l: experts of layer l */
+    job *jobs;     /* 0: the weights; 1 + l: experts of layer l; then the n-gram table */
+    uint32_t expert_jobs;
     uint32_t n_jobs;
     _Atomic uint32_t next;
     _Atomic uint64_t done;
@@ -54,7 +55,8 @@ static tt_status write_part(work *w, synth_file *f, const synth_tensor *t, unsig
                             unsigned char *buf, tt_error *err)
 {
     uint32_t bits = tt_dtype_bits(t->dtype);
-    uint64_t cols = t->cols > 0 ? t->cols : 1, words = bits > 0 ? cols * bits / 8 : 2 * cols;
+    uint64_t cols = t->cols > 0 ? t->cols : 1;
+    uint64_t words = bits > 0 ? cols * bits / 8 : tt_dtype_bytes(t->dtype) * cols;
     uint64_t row_bytes = part == 0 ? words : tt_quant_row_scales_bytes(cols);
     uint64_t step = bits > 0 ? BLOCK / words / TT_PANEL * TT_PANEL : BLOCK / words;
     uint16_t *scales = (uint16_t *)(void *)buf, *biases = scales + BLOCK / 2;
@@ -136,13 +138,24 @@ static tt_status write_experts(work *w, uint32_t layer, synth_file *f, tt_error 
     return st;
 }
 
+static tt_status write_ngrams(work *w, synth_file *f, tt_error *err)
+{
+    unsigned char *buf = malloc(BLOCK);
+    tt_status st = buf != NULL ? write_part(w, f, &w->m->table, 0, buf, err)
+                               : tt_fail(err, TT_ERR_NOMEM, "out of memory for rows");
+    free(buf);
+    return st == TT_OK ? synth_file_pad(f, w->m->ngrams.file_bytes, err) : st;
+}
+
 static tt_status run_job(work *w, uint32_t i, tt_error *err)
 {
     char path[TT_MAX_PATH];
     synth_file f;
     TT_TRY(tt_path_join(path, w->dir.partial, w->jobs[i].rel, err));
     TT_TRY(synth_file_create(&f, path, &w->done, &w->halt, err));
-    tt_status st = i == 0 ? write_weights(w, &f, err) : write_experts(w, i - 1, &f, err);
+    tt_status st = i == 0                ? write_weights(w, &f, err)
+                   : i <= w->expert_jobs ? write_experts(w, i - 1, &f, err)
+                                         : write_ngrams(w, &f, err);
     if (st == TT_OK)
         st = synth_file_finish(&f, &w->jobs[i].written, err);
     synth_file_drop(&f);
@@ -218,7 +231,8 @@ static tt_status prepare(work *w, tt_error *err)
     const tt_expert_layout *l = &w->m->experts;
     uint32_t L = l->n_experts > 0 ? w->m->arch.n_layers : 0;
     TT_TRY(make_index(w, err));
-    w->n_jobs = 1 + L;
+    w->expert_jobs = L;
+    w->n_jobs = 1 + L + (w->m->ngrams.rows > 0);
     w->jobs = calloc(w->n_jobs, sizeof *w->jobs);
     w->crc = calloc((size_t)L * l->n_experts + 1, sizeof *w->crc);
     if (w->jobs == NULL || w->crc == NULL)
@@ -226,7 +240,9 @@ static tt_status prepare(work *w, tt_error *err)
     snprintf(w->jobs[0].rel, sizeof w->jobs[0].rel, "%s", TT_WEIGHTS_NAME);
     for (uint32_t i = 0; i < L; i++)
         tt_expert_file_name(w->jobs[1 + i].rel, i, false);
-    w->total = w->index.file_bytes + L * l->n_experts * l->stride;
+    if (w->m->ngrams.rows > 0)
+        snprintf(w->jobs[1 + L].rel, sizeof w->jobs[1 + L].rel, "%s", TT_NGRAM_NAME);
+    w->total = w->index.file_bytes + L * l->n_experts * l->stride + w->m->ngrams.file_bytes;
     TT_TRY(synth_dir_init(&w->dir, w->m->o.output, TT_MANIFEST_NAME, w->m->o.overwrite, err));
     return synth_dir_space(&w->dir, w->total + 16 * TT_MIB, err);
 }
@@ -281,6 +297,7 @@ static tt_status write_manifest(work *w, const tt_install_file *files, size_t n,
                              .source = source,
                              .weights = &w->index,
                              .experts = m->experts.n_experts > 0 ? &m->experts : NULL,
+                             .ngrams = m->ngrams.rows > 0 ? &m->ngrams : NULL,
                              .tokenizer = m->o.tokenizer != NULL,
                              .files = files,
                              .n_files = n};
@@ -314,13 +331,13 @@ static tt_status write_all(work *w, tt_error *err)
     size_t n = w->n_jobs;
     TT_TRY(synth_dir_create(&w->dir, err));
     TT_TRY(tt_path_join(experts, w->dir.partial, TT_EXPERTS_DIR, err));
-    if (n > 1)
+    if (w->expert_jobs > 0)
         TT_TRY(tt_dir_make(experts, err));
     if (w->m->o.tokenizer != NULL)
         TT_TRY(synth_write_text(&text, w->m->o.tokenizer, w->dir.partial, TT_TOKENIZER_DIR,
                                 w->m->arch.vocab_size, err));
     TT_TRY(run_jobs(w, err));
-    if (n > 1) {
+    if (w->expert_jobs > 0) {
         TT_TRY(write_crc(w, &crc, err));
         TT_TRY(tt_dir_sync(experts, err));
     }
@@ -331,7 +348,7 @@ static tt_status write_all(work *w, tt_error *err)
         const synth_written *is = &w->jobs[i].written;
         files[i] = (tt_install_file){w->jobs[i].rel, is->size, is->sha256, is->mtime_ns};
     }
-    if (n > 1)
+    if (w->expert_jobs > 0)
         files[n++] = (tt_install_file){TT_CRC_NAME, crc.size, crc.sha256, crc.mtime_ns};
     for (size_t i = 0; i < text.n; i++) {
         const synth_written *is = &text.written[i];

@@ -34,6 +34,8 @@ static const preset presets[] = {
      256, 8, 512, 512, 0, false},
     {"qwen3.8-flash-next", TT_FAMILY_QWEN4_EXP, 2560, 48, 248320, 262144, 24, 2, 256, 16, 48, 128,
      512, 10, 640, 640, 0, false},
+    {"tiny-next", TT_FAMILY_QWEN4_EXP, 256, 4, 4096, 8192, 4, 2, 64, 2, 4, 64, 64, 4, 64, 64, 0,
+     false},
     {"qwen3.5-2b", TT_FAMILY_QWEN3_5, 2048, 24, 248320, 262144, 8, 2, 256, 16, 16, 128, 0, 0, 0, 0,
      6144, true},
     {"qwen3.5-4b", TT_FAMILY_QWEN3_5, 2560, 32, 248320, 262144, 16, 4, 256, 16, 32, 128, 0, 0, 0, 0,
@@ -46,15 +48,46 @@ static const preset presets[] = {
 
 #define N_PRESETS (sizeof presets / sizeof *presets)
 
-const char *const synth_presets[] = {"qwen3.6-35b-a3b",
-                                     "qwen3.8-flash-next",
-                                     "qwen3.5-2b",
-                                     "qwen3.5-4b",
-                                     "tiny-dense",
-                                     "tiny",
-                                     NULL};
+const char *const synth_presets[] = {"qwen3.6-35b-a3b", "qwen3.8-flash-next",
+                                     "qwen3.5-2b",      "qwen3.5-4b",
+                                     "tiny-dense",      "tiny",
+                                     "tiny-next",       NULL};
 
-static tt_status make_arch(const synth_options *o, tt_arch *a, tt_error *err)
+/* What qwen4_exp has beside the rest, in the published sizes or scaled with the width. */
+static tt_status add_streams(const synth_options *o, const preset *p, tt_arch *a, uint32_t *base,
+                             tt_error *err)
+{
+    bool large = p->hidden > 1024;
+    uint32_t sizes[TT_MAX_NGRAM_ROWS];
+    uint64_t rows = 0;
+    if (p->family != TT_FAMILY_QWEN4_EXP)
+        return o->ngram_base == 0
+                   ? TT_OK
+                   : tt_fail(err, TT_ERR_INVALID, "%s has no n-gram table (--ngram-base)", p->name);
+    a->streams = 4;
+    a->mix_rank = large ? p->hidden / 8 : 64;
+    a->indexer_heads = 4;
+    a->indexer_dim = p->head_dim / 2;
+    a->indexer_budget = large ? 2048 : 128;
+    a->indexer_block = 4;
+    a->ngram_layer = 1;
+    a->ngram_size = 3;
+    a->ngram_heads = 8;
+    a->ngram_dim = p->hidden;
+    a->ngram_eos = large ? 248044 : 0;
+    *base = o->ngram_base > 0 ? o->ngram_base : large ? 20000000 : 1000;
+    tt_arch_ngram_sizes(*base, tt_arch_ngrams(a), sizes);
+    for (uint32_t h = 0; h < tt_arch_ngrams(a); h++)
+        rows += sizes[h];
+    rows = (rows + 127) / 128 * 128;
+    if (rows > UINT32_MAX)
+        return tt_fail(err, TT_ERR_INVALID, "an n-gram table of %llu rows is too large",
+                       (unsigned long long)rows);
+    a->ngram_rows = (uint32_t)rows;
+    return TT_OK;
+}
+
+static tt_status make_arch(const synth_options *o, tt_arch *a, uint32_t *base, tt_error *err)
 {
     const preset *p = NULL;
     for (size_t i = 0; i < N_PRESETS && p == NULL; i++)
@@ -92,6 +125,7 @@ static tt_status make_arch(const synth_options *o, tt_arch *a, tt_error *err)
                    .mtp_norm_offset = true};
     for (uint32_t l = 0; l < a->n_layers; l++)
         a->layer_kind[l] = (l + 1) % 4 == 0 ? TT_LAYER_FULL : TT_LAYER_LINEAR;
+    TT_TRY(add_streams(o, p, a, base, err));
     tt_status st = tt_arch_check(a, NULL, err);
     return st == TT_OK ? TT_OK : tt_fail_context(err, st, "preset %s", p->name);
 }
@@ -200,12 +234,78 @@ static void mlp(list *l, const tt_arch *a, const char *where, uint64_t F, uint32
     linear(l, name, H, F, bits, 0.6f, block_adds(a));
 }
 
+/* ---- qwen4_exp ---- */
+
+/* Half of every stream is read, and each takes the whole of a block, give or take a little. */
+static void mixer(list *l, const tt_arch *a, const char *stem, bool inject, uint32_t bits)
+{
+    char name[96];
+    uint64_t R = tt_arch_residual(a), rank = a->mix_rank;
+    uint32_t mix = bits < 16 ? 8 : 16;
+    snprintf(name, sizeof name, "%s.hc_norm.weight", stem);
+    norm(l, name, R);
+    snprintf(name, sizeof name, "%s.input_mix_weight_down.weight", stem);
+    linear(l, name, rank, R, mix, 1, (float)a->streams);
+    snprintf(name, sizeof name, "%s.input_mix_weight_up.weight", stem);
+    linear(l, name, R, rank, mix, 0.6f, 0.3f);
+    snprintf(name, sizeof name, "%s.block_inject_weight.weight", stem);
+    if (inject)
+        linear(l, name, a->streams, R, 16, 1, 0.5f);
+}
+
+static void indexer(list *l, const tt_arch *a)
+{
+    uint64_t d = a->indexer_dim;
+    linear(l, "self_attn.indexer.index_qk_proj.weight", (a->indexer_heads + 1) * d, a->hidden_size,
+           16, 1, 1);
+    norm(l, "self_attn.indexer.q_layernorm.weight", d);
+    norm(l, "self_attn.indexer.k_layernorm.weight", d);
+}
+
+static void integers(list *l, const char *name, uint64_t n)
+{
+    synth_tensor *t = add(l, name, n, 0);
+    t->kind = SYNTH_INTEGERS;
+    t->dtype = TT_DTYPE_I64;
+}
+
+/* Adds about as much as another block does. */
+static void ngrams(list *l, const tt_arch *a, uint32_t bits)
+{
+    uint64_t R = tt_arch_residual(a), D = a->ngram_dim, n = tt_arch_ngrams(a);
+    linear(l, "ple.key_proj.weight", R, D, 16, 1, 1);
+    linear(l, "ple.value_proj.weight", a->hidden_size, D, bits, 1, block_adds(a));
+    norm(l, "ple.norm_key.weight", R);
+    norm(l, "ple.norm_query.weight", R);
+    norm(l, "ple.norm_conv.weight", R);
+    even(l, "ple.conv1d.weight", R, 4, -0.02f, 0.02f);
+    integers(l, "ple.ple_embedding.layer_multipliers", a->ngram_size);
+    integers(l, "ple.ple_embedding.ngram_heads_vocab_sizes", n);
+    integers(l, "ple.ple_embedding.ngram_heads_offsets", n);
+}
+
+static void residual(list *l, const tt_arch *a, uint32_t i, uint32_t bits)
+{
+    if (a->streams == 0) {
+        norm(l, "input_layernorm.weight", a->hidden_size);
+        norm(l, "post_attention_layernorm.weight", a->hidden_size);
+        return;
+    }
+    mixer(l, a, "attn_hyper_connection", true, bits);
+    mixer(l, a, "mlp_hyper_connection", true, bits);
+    if (a->layer_kind[i] == TT_LAYER_FULL)
+        indexer(l, a);
+    if (i == a->ngram_layer)
+        ngrams(l, a, bits);
+}
+
+/* ---- layers ---- */
+
 static void layer(list *l, const tt_arch *a, uint32_t i, uint32_t bits)
 {
     uint64_t H = a->hidden_size;
     snprintf(l->prefix, sizeof l->prefix, "layers.%u.", i);
-    norm(l, "input_layernorm.weight", H);
-    norm(l, "post_attention_layernorm.weight", H);
+    residual(l, a, i, bits);
     if (a->layer_kind[i] == TT_LAYER_FULL)
         attention(l, a, bits);
     else
@@ -237,7 +337,10 @@ static tt_status list_tensors(synth_model *m, tt_error *err)
     synth_tensor *embed = add(&l, "embed_tokens.weight", a->vocab_size, a->hidden_size);
     embed->kind = SYNTH_EMBED;
     embed->dtype = affine(m->o.table_bits);
-    norm(&l, "norm.weight", a->hidden_size);
+    if (a->streams > 0)
+        mixer(&l, a, "hyper_connection_mixer", false, m->o.bits);
+    else
+        norm(&l, "norm.weight", a->hidden_size);
     if (!a->tied_head)
         linear(&l, "lm_head.weight", a->vocab_size, a->hidden_size, m->o.table_bits, 1, 2);
     if (l.failed)
@@ -257,6 +360,19 @@ void synth_expert(const synth_model *m, uint32_t layer_, uint32_t expert, unsign
                           .a = mat == 2 ? m->down_spread : m->gate_spread,
                           .layer = layer_,
                           .seed = synth_seed(m->o.seed, (uint64_t)layer_ << 32 | expert, 1 + mat)};
+}
+
+static void lay_out_ngrams(synth_model *m)
+{
+    if (tt_arch_ngrams(&m->arch) == 0)
+        return;
+    tt_ngram_layout_init(&m->ngrams, &m->arch, TT_DTYPE_BF16);
+    m->table = (synth_tensor){.name = TT_NGRAM_NAME,
+                              .kind = SYNTH_TABLE,
+                              .dtype = TT_DTYPE_BF16,
+                              .rows = m->ngrams.rows,
+                              .cols = m->ngrams.cols,
+                              .seed = synth_seed(m->o.seed, synth_hash(TT_NGRAM_NAME), 0)};
 }
 
 static tt_status lay_out_experts(synth_model *m, tt_error *err)
@@ -362,11 +478,12 @@ tt_status synth_open(const synth_options *o, synth_model *out, tt_error *err)
 {
     synth_model m = {.o = *o};
     tt_status st;
-    TT_TRY(make_arch(o, &m.arch, err));
+    TT_TRY(make_arch(o, &m.arch, &m.ngram_base, err));
     if (o->layers > 0)
         snprintf(m.model_id, sizeof m.model_id, "synth/%s-%u-layers", o->preset, o->layers);
     else
         snprintf(m.model_id, sizeof m.model_id, "synth/%s", o->preset);
+    lay_out_ngrams(&m);
     TT_GOTO(lay_out_experts(&m, err), fail);
     TT_GOTO(make_routing(&m, err), fail);
     TT_GOTO(list_tensors(&m, err), fail);

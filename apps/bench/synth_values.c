@@ -52,12 +52,14 @@ static void router_row(const synth_model *m, const synth_tensor *t, uint64_t e, 
     for (uint32_t i = 0; i < H; i++)
         out[i] = synth_unit_spread(&state);
     synth_project_off(out, m->clusters, C, H);
-    float own = 1 / (TOKEN_PART * sqrtf((float)H));
+    /* Of streams a router sees the half. */
+    float seen = m->arch.streams > 0 ? 0.5f : 1;
+    float own = 1 / (TOKEN_PART * sqrtf((float)H) * seen);
     for (uint32_t i = 0; i < H; i++)
         out[i] *= own;
     for (uint32_t k = 0; k < C; k++) {
         const float *c = m->clusters + (size_t)k * H;
-        float pull = m->pull[((size_t)t->layer * C + k) * E + e] / (CLUSTER_PART * (float)H);
+        float pull = m->pull[((size_t)t->layer * C + k) * E + e] / (CLUSTER_PART * (float)H * seen);
         for (uint32_t i = 0; i < H; i++)
             out[i] += pull * c[i];
     }
@@ -77,6 +79,30 @@ static void number_row(const synth_model *m, const synth_tensor *t, uint64_t row
 }
 
 /* ---- rows as stored ---- */
+
+static int64_t integer(const synth_model *m, const char *name, uint64_t i)
+{
+    static const int64_t multipliers[] = {23703573157769, 20109073645365, 8052911324071};
+    uint32_t sizes[TT_MAX_NGRAM_ROWS];
+    int64_t before = 0;
+    if (strstr(name, "multipliers") != NULL)
+        return multipliers[i];
+    tt_arch_ngram_sizes(m->ngram_base, (uint32_t)i + 1, sizes);
+    for (uint64_t h = 0; h < i; h++)
+        before += sizes[h];
+    return strstr(name, "offsets") != NULL ? before : sizes[i];
+}
+
+/* Four values of a draw: sign and fraction are random, and one bit of the exponent. */
+static void table_row(const synth_tensor *t, uint64_t row, unsigned char *out)
+{
+    uint64_t state = synth_seed(t->seed, row, 0), bits = 0;
+    for (uint64_t i = 0; i < t->cols; i++) {
+        bits = i % 4 == 0 ? synth_draw(&state) : bits >> 16;
+        out[2 * i] = (unsigned char)bits;
+        out[2 * i + 1] = (unsigned char)(bits >> 8 & 0x80) | 0x3f;
+    }
+}
 
 static void random_words(const synth_tensor *t, uint32_t bits, uint64_t row, unsigned char *out)
 {
@@ -105,6 +131,15 @@ static void store_row(const synth_model *m, const synth_tensor *t, tt_dtype dtyp
 {
     float v[TT_MAX_HIDDEN];
     uint32_t bits = tt_dtype_bits(dtype);
+    if (t->kind == SYNTH_INTEGERS) {
+        int64_t n = integer(m, t->name, row);
+        memcpy(out, &n, sizeof n);
+        return;
+    }
+    if (t->kind == SYNTH_TABLE) {
+        table_row(t, row, out);
+        return;
+    }
     if (bits > 0 && t->kind == SYNTH_RANDOM) {
         random_words(t, bits, row, out);
         return;
@@ -145,7 +180,8 @@ void synth_rows(const synth_model *m, const synth_tensor *t, tt_dtype dtype, uin
         if (bits > 0)
             store_in_panel(m, t, dtype, row0 + i, i, words);
         else
-            store_row(m, t, dtype, row0 + i, (unsigned char *)words + i * 2 * cols);
+            store_row(m, t, dtype, row0 + i,
+                      (unsigned char *)words + i * cols * tt_dtype_bytes(dtype));
 }
 
 /* Scales of random codes differ from group to group, as real ones do. */

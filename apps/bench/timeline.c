@@ -1,5 +1,7 @@
 #include "bench/timeline.h"
 
+#include <stdlib.h>
+
 #include "bench/synth_random.h"
 
 /* Rows made at a time: no scratch is smaller, and the past does not depend on the plan. */
@@ -13,8 +15,11 @@ tt_status bench_timeline_open(tt_model *model, bench_timeline *out, tt_error *er
     TT_TRY(
         tt_kv_cache_init(&t.kv, &model->arch, model->plan.kv_bits, model->plan.max_context, err));
     tt_status st = tt_recurrent_init(&t.recurrent, &model->arch, err);
+    t.tokens = calloc(model->plan.max_context, sizeof *t.tokens);
+    if (st == TT_OK && t.tokens == NULL)
+        st = tt_fail(err, TT_ERR_NOMEM, "out of memory for a timeline");
     if (st != TT_OK) {
-        tt_kv_cache_free(&t.kv);
+        bench_timeline_close(&t);
         return st;
     }
     *out = t;
@@ -27,6 +32,7 @@ void bench_timeline_close(bench_timeline *t)
         return;
     tt_kv_cache_free(&t->kv);
     tt_recurrent_free(&t->recurrent);
+    free(t->tokens);
     *t = (bench_timeline){0};
 }
 
@@ -52,6 +58,11 @@ tt_status bench_timeline_fill(bench_timeline *t, uint32_t n, uint64_t seed, tt_e
             even(s->v, (uint64_t)T * width, 1, synth_seed(seed, (uint64_t)l << 32 | at, 2));
             m->be->ops->kv_append(m->be, &t->kv.layer[l], s->kr, s->v, at, T);
         }
+    for (uint32_t l = 0; l < t->kv.n_layers && t->kv.index_dim > 0; l++)
+        even(tt_kv_index(&t->kv, l), (uint64_t)(n / t->kv.index_block) * t->kv.index_dim, 1,
+             synth_seed(seed, l, 4));
+    for (uint32_t i = 0; i < n; i++)
+        t->tokens[i] = (uint32_t)(synth_seed(seed, i, 5) % m->arch.vocab_size);
     even(t->recurrent.block, t->recurrent.bytes / sizeof(float), STATE_SIZE,
          synth_seed(seed, 0, 3));
     t->n = n;
@@ -75,12 +86,13 @@ tt_status bench_timeline_decode(bench_timeline *t, uint32_t id, tt_error *err)
                     .kv = &t->kv,
                     .recurrent = &t->recurrent,
                     .tokens = &id,
+                    .past = t->tokens,
                     .pos0 = t->n,
                     .T = 1,
                     .err = err};
     tt_model_forward(&step);
     TT_TRY(step.status);
     tt_model_head(&step, m->scratch.logits, NULL, 0, 1);
-    t->n++;
+    t->tokens[t->n++] = id;
     return TT_OK;
 }

@@ -1,6 +1,7 @@
 /* timeline.h: a timeline that begins anywhere: its past is made up, not computed.
  *
- * Owns:      KV rows and recurrent state of its own, filled with seeded finite values.
+ * Owns:      ids, KV rows, index keys and recurrent state of its own, filled with seeded finite
+ *            values.
  * Not here:  real timelines, which the library's sessions are.
  * Laws:      (1) a step costs what a session's step at the same position costs;  (2) logits are
  *            finite and mean nothing.
@@ -15,6 +16,7 @@ typedef struct bench_timeline {
     tt_model *model;
     tt_kv_cache kv;
     tt_recurrent recurrent;
+    uint32_t *tokens; /* [max_context] */
     uint32_t n;
 } bench_timeline;
 

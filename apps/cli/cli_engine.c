@@ -205,6 +205,13 @@ static tt_status use_cache(tt_engine *e, tt_error *err)
     if (tt_model_get_plan(e->model)->prompt_cache == 0)
         return TT_OK;
     TT_TRY(tt_state_cache_create(e->model, &e->cache, err));
+    if (e->o->disk.dir != NULL) {
+        tt_state_disk_options disk = e->o->disk;
+        disk.render = e->chat ? "chat" : "raw";
+        TT_TRY(tt_state_cache_use_disk(e->cache, &disk, err));
+        if (tt_state_cache_disk_note(e->cache)[0] != '\0')
+            tt_out_notice("prompt cache: %s", tt_state_cache_disk_note(e->cache));
+    }
     return tt_session_use_cache(e->session, e->cache, err);
 }
 

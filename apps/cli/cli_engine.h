@@ -18,7 +18,7 @@ typedef struct tt_engine {
     tt_plan plan;
     tt_tokenizer *tok;
     tt_model *model;
-    tt_state_cache *cache; /* of --interactive; NULL: none */
+    tt_state_cache *cache; /* of --interactive and --prompt-cache-disk; NULL: none */
     tt_session *session;
     tt_sampler *sampler;
     tt_sampler_options sampling;

@@ -214,15 +214,15 @@ static void note_given(tt_cli_options *o, const tt_arg *table)
         o->max_new = o->interactive ? 0 : TT_CLI_MAX_NEW;
 }
 
-/* One answer has no earlier prompt to go on from. */
+/* One answer has no earlier prompt to go on from, but for those in a directory. */
 static tt_status check_prompt_cache(tt_cli_options *o, const tt_arg *table, tt_error *err)
 {
-    if (o->interactive)
+    if (o->interactive || o->disk.dir != NULL)
         return TT_OK;
     if (tt_args_given(table, "prompt-cache-memory"))
         return tt_fail(err, TT_ERR_INVALID,
-                       "--prompt-cache-memory is for --interactive: one answer leaves no prompt "
-                       "to another");
+                       "--prompt-cache-memory is for --interactive and --prompt-cache-disk: one "
+                       "answer leaves no prompt to another");
     o->load.prompt_cache = 0;
     return TT_OK;
 }
@@ -257,6 +257,7 @@ tt_status tt_cli_options_parse(tt_cli_options *out, int argc, char *const *argv,
         TT_TRY(check_text(&o, err));
         TT_TRY(check_numbers(&o, err));
         TT_TRY(tt_model_args_apply(&o.load, &w.model, err));
+        o.disk = w.model.disk;
         TT_TRY(check_prompt_cache(&o, table, err));
     }
     *out = o;

@@ -34,6 +34,7 @@ typedef struct tt_cli_options {
     bool cache_given; /* --warm, --heat-profile or --governor */
     tt_cli_sampling sampling;
     tt_model_options load;
+    tt_state_disk_options disk; /* dir NULL: none */
 } tt_cli_options;
 
 /* argv[0..argc) without the program's name. TT_ERR_INVALID is a usage error. */

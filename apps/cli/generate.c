@@ -77,6 +77,8 @@ static tt_status prefill(run *r, const tt_prompt *prompt, tt_error *err)
     o.n_checkpoints = tt_chat_checkpoints(e->tok, prompt->ids, prompt->n, places);
     a->prompt_tokens = prompt->n;
     tt_status st = tt_session_sync(e->session, prompt->ids, prompt->n, &o, &a->reused_tokens, err);
+    if (st == TT_OK)
+        tt_session_get_reuse(e->session, &a->reuse);
     tt_out_progress_end();
     a->prefill_s = tt_now() - r->begun;
     if (st == TT_ERR_ABORTED) /* what was read until then */

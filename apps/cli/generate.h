@@ -27,6 +27,7 @@ typedef struct tt_answer {
     tt_finish finish;
     bool context_full; /* what made the finish TT_FINISH_LENGTH */
     size_t prompt_tokens, reused_tokens;
+    tt_session_reuse reuse;   /* where the reused ones came from */
     size_t completion_tokens; /* sampled: the end token counts */
     size_t decoded_tokens;    /* steps that decode_s covers */
     double prefill_s, decode_s;

@@ -60,6 +60,9 @@ static void plan_head(const tt_engine *e, tt_buf *b)
     if (p->experts_per_layer > 0)
         tt_buf_printf(b, "experts    reader %s, checksums %s\n", p->reader,
                       o->load.verify_reads ? "on every read" : "when verified only");
+    if (p->ngram_table > 0)
+        tt_buf_printf(b, "n-grams    table of %s on disk, %llu rows a token\n",
+                      tt_bytes_text(p->ngram_table, size), (unsigned long long)p->ngram_rows);
     tt_buf_printf(b, "context    %u tokens, KV %u bits, rope scaling ", p->max_context, p->kv_bits);
     if (p->yarn_factor > 1.0f)
         tt_buf_printf(b, "yarn:%g", (double)p->yarn_factor);
@@ -248,9 +251,9 @@ static json_t *plan_json(const tt_engine *e, const tt_error *refused)
 {
     const tt_plan *p = &e->plan;
     return json_pack(
-        "{s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:f, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:s, "
-        "s:b, "
-        "s:s, s:I, s:o, s:o, s:o, s:o, s:o, s:s?}",
+        "{s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:f, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, "
+        "s:I, s:s, s:b, s:s, s:I, "
+        "s:o, s:o, s:o, s:o, s:o, s:s?}",
         "model", p->model_id, "family", p->family, "backend", p->backend, "cpu_level", p->cpu_level,
         "threads", (json_int_t)p->threads, "max_context", (json_int_t)p->max_context, "kv_bits",
         (json_int_t)p->kv_bits, "yarn_factor", (double)p->yarn_factor, "prefill_chunk",
@@ -258,7 +261,8 @@ static json_t *plan_json(const tt_engine *e, const tt_error *refused)
         (json_int_t)p->experts_per_layer, "experts_per_token", (json_int_t)p->top_k,
         "slots_per_layer", (json_int_t)p->slots_per_layer, "slots_total",
         (json_int_t)p->slots_total, "expert_bytes", (json_int_t)p->expert_bytes, "weights_on_disk",
-        (json_int_t)p->weights_on_disk, "reader", p->reader, "verify_reads",
+        (json_int_t)p->weights_on_disk, "ngram_table", (json_int_t)p->ngram_table,
+        "ngram_rows_per_token", (json_int_t)p->ngram_rows, "reader", p->reader, "verify_reads",
         (int)e->o->load.verify_reads, "draft", draft_name(p), "draft_width",
         (json_int_t)p->draft_width, "memory", plan_memory_json(e), "cache", plan_cache_json(p),
         "expected", plan_expected_json(p), "text", plan_text_json(e), "sampling", sampling_json(e),
@@ -373,8 +377,12 @@ static void source_line(tt_buf *b, const tt_engine *e, const tt_answer *a)
 static void answer_lines(const tt_engine *e, const tt_answer *a, tt_buf *b)
 {
     size_t computed = a->prompt_tokens - a->reused_tokens;
-    tt_buf_printf(b, "prompt    %zu tokens, %zu reused, %zu computed in %.3f s, %.1f tokens/s\n",
-                  a->prompt_tokens, a->reused_tokens, computed, a->prefill_s, prefill_rate(a));
+    tt_buf_printf(b, "prompt    %zu tokens, %zu reused", a->prompt_tokens, a->reused_tokens);
+    if (a->reused_tokens > 0)
+        tt_buf_printf(b, " (%s, %s)", tt_state_tier_name(a->reuse.tier),
+                      tt_checkpoint_name(a->reuse.kind));
+    tt_buf_printf(b, ", %zu computed in %.3f s, %.1f tokens/s\n", computed, a->prefill_s,
+                  prefill_rate(a));
     tt_buf_printf(b, "answer    %zu tokens in %.3f s, %.1f tokens/s, ended by %s",
                   a->completion_tokens, a->decode_s, decode_rate(a), tt_finish_word(a->finish));
     if (a->first_text_s >= 0)
@@ -508,14 +516,15 @@ tt_status tt_report_json(const tt_engine *e, const tt_answer *a, const json_t *p
                          tt_error *err)
 {
     json_t *root = json_object();
-    json_t *rest =
-        json_pack("{s:s, s:I, s:I, s:I, s:o, s:s, s:s, s:s, s:I, s:o, s:o, s:I}", "finish_reason",
-                  tt_finish_word(a->finish), "prompt_tokens", (json_int_t)a->prompt_tokens,
-                  "completion_tokens", (json_int_t)a->completion_tokens, "reused_tokens",
-                  (json_int_t)a->reused_tokens, "timings", timings_json(e, a), "model",
-                  e->plan.model_id, "backend", e->plan.backend, "cpu_level", e->plan.cpu_level,
-                  "seed", (json_int_t)e->sampling.seed, "expert_cache", cache_json(e, a), "draft",
-                  draft_json(e), "peak_rss_bytes", (json_int_t)tt_machine_peak_rss());
+    json_t *rest = json_pack(
+        "{s:s, s:I, s:I, s:I, s:s, s:s, s:o, s:s, s:s, s:s, s:I, s:o, s:o, s:I}", "finish_reason",
+        tt_finish_word(a->finish), "prompt_tokens", (json_int_t)a->prompt_tokens,
+        "completion_tokens", (json_int_t)a->completion_tokens, "reused_tokens",
+        (json_int_t)a->reused_tokens, "reused_from", tt_state_tier_name(a->reuse.tier),
+        "reused_kind", tt_checkpoint_name(a->reuse.kind), "timings", timings_json(e, a), "model",
+        e->plan.model_id, "backend", e->plan.backend, "cpu_level", e->plan.cpu_level, "seed",
+        (json_int_t)e->sampling.seed, "expert_cache", cache_json(e, a), "draft", draft_json(e),
+        "peak_rss_bytes", (json_int_t)tt_machine_peak_rss());
     int bad = root == NULL || rest == NULL ? -1 : add_content(root, a, parsed);
     if (bad == 0)
         bad = json_object_update_missing(root, rest);

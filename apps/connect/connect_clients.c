@@ -2,6 +2,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/file.h"
 #include "connect/settings_json.h"
@@ -162,7 +163,8 @@ static tt_status make_opencode(const tt_connect_wish *w, tt_connect_plan *p, tt_
 {
     json_t *models = json_object();
     TT_TRY(in_folder(w, w->config_home, ".config", "opencode/opencode.jsonc", p->path, err));
-    if (!tt_file_exists(p->path))
+    struct stat sb; /* a link that leads to nothing is the file's place too */
+    if (lstat(p->path, &sb) != 0)
         p->path[strlen(p->path) - 1] = '\0';
     for (size_t i = 0; i < w->models.n; i++) {
         const tt_connect_model *m = &w->models.list[i];

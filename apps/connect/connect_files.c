@@ -19,6 +19,11 @@ tt_status tt_connect_read(const char *path, tt_buf *text, bool *exists, tt_error
     size_t len = 0;
     struct stat sb;
     *exists = stat(path, &sb) == 0;
+    if (!*exists && errno == ENOENT && lstat(path, &sb) == 0)
+        return tt_fail_at(
+            err, TT_ERR_NOT_FOUND, path, -1,
+            "it is a link that leads to nothing: remove it, or make what it leads to; "
+            "left as it is");
     if (!*exists && errno == ENOENT)
         return TT_OK;
     TT_TRY(tt_file_read(path, TT_SETTINGS_MAX, &bytes, &len, err));

@@ -225,7 +225,7 @@ static int write_plan(const tt_connect_plan *p)
 static int run(const tt_connect_client *c, const options *o)
 {
     tt_error err = {.offset = -1};
-    char key[MOST_KEY], key_file[TT_MAX_PATH];
+    char key[MOST_KEY] = "", key_file[TT_MAX_PATH];
     static tt_connect_wish w;
     static tt_connect_plan p;
     w.port = (uint16_t)o->port;

@@ -564,26 +564,34 @@ tt_status tt_settings_set(tt_buf *text, const char *const *path, const json_t *v
     return same ? TT_OK : put_value(text, &p, value, err);
 }
 
-tt_status tt_settings_remove(tt_buf *text, const char *const *path, const char *file, tt_error *err)
+/* The last of that name, with its line and the comma on one side of it. */
+static tt_status remove_one(tt_buf *text, const place *p, tt_error *err)
 {
-    place p;
     member m, before = {0};
     bool first = true;
     tt_buf none = {0};
-    TT_TRY(find_place(text, path, file, &p, err));
-    if (!p.found)
-        return TT_OK;
-    for (size_t at = 0; step(text->data, p.object, &at, &m) && m.key.begin < p.m.key.begin;
+    for (size_t at = 0; step(text->data, p->object, &at, &m) && m.key.begin < p->m.key.begin;
          first = false)
         before = m;
-    /* With its line, and the comma on one side of it. */
-    size_t from = p.m.key.begin, to = p.m.comma != 0 ? p.m.comma + 1 : p.m.value.end;
-    if (p.m.comma == 0 && !first)
+    size_t from = p->m.key.begin, to = p->m.comma != 0 ? p->m.comma + 1 : p->m.value.end;
+    if (p->m.comma == 0 && !first)
         from = before.comma;
     else
         while (from > 0 && strchr(" \t\r\n", text->data[from - 1]) != NULL)
             from--;
     return splice(text, from, to, &none, err);
+}
+
+tt_status tt_settings_remove(tt_buf *text, const char *const *path, const char *file, tt_error *err)
+{
+    place p;
+    /* Without the last of a name the one before it would count. */
+    for (;;) {
+        TT_TRY(find_place(text, path, file, &p, err));
+        if (!p.found)
+            return TT_OK;
+        TT_TRY(remove_one(text, &p, err));
+    }
 }
 
 /* ---- arrays ---- */

@@ -33,7 +33,7 @@ TT_MUST_CHECK tt_status tt_settings_load(const tt_buf *text, const char *file, j
  * TT_ERR_FORMAT. */
 TT_MUST_CHECK tt_status tt_settings_set(tt_buf *text, const char *const *path, const json_t *value,
                                         const char *file, tt_error *err);
-/* Takes a member away. */
+/* Takes a member away, however often it stands there. */
 TT_MUST_CHECK tt_status tt_settings_remove(tt_buf *text, const char *const *path, const char *file,
                                            tt_error *err);
 /* In an array of objects: those whose member `key` is the text `ours` become `values`, an array, at

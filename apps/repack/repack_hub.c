@@ -36,11 +36,9 @@ static void print_models(const tt_catalogue *c)
     printf("%-24s %-30s %-10s %-12s %s\n", "name", "repository", "commit", "licence", "draft");
     for (size_t i = 0; i < c->count; i++) {
         const tt_catalogue_model *m = &c->models[i];
-        printf("%-24s %-30s %-10.10s %-12s %s%s\n", m->name, m->repository,
+        printf("%-24s %-30s %-10.10s %-12s %s\n", m->name, m->repository,
                m->revision[0] != '\0' ? m->revision : "unpinned",
-               m->licence[0] != '\0' ? m->licence : "see there", m->mtp ? "yes" : "no",
-               strcmp(m->family, "qwen4_exp") == 0 ? "  (this version cannot convert its family)"
-                                                   : "");
+               m->licence[0] != '\0' ? m->licence : "see there", m->mtp ? "yes" : "no");
     }
 }
 

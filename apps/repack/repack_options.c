@@ -35,8 +35,10 @@ const char repack_usage[] =
     "                         keeps the checkpoint's precision; quantized checkpoints are copied,\n"
     "                         and what they left unquantized stays so unless this is given)\n"
     "  --role-bits R=N,...    width by role: embed, head, attn, delta, delta-ab, mlp, experts,\n"
-    "                         shared, router, shared-gate, mtp-fc (default: embed and head 8;\n"
-    "                         router, shared-gate and delta-ab 16; the others --bits)\n"
+    "                         shared, router, shared-gate, mtp-fc, mix, inject, indexer,\n"
+    "                         ngram-key, ngram-value (default: embed, head and mix 8; router,\n"
+    "                         shared-gate, delta-ab, inject, indexer and ngram-key 16; the\n"
+    "                         others --bits)\n"
     "  --overwrite            replace an install at --output, once the new one is complete\n"
     "  --threads N            threads to work with (default: one a physical core)\n"
     "\n"
@@ -180,16 +182,11 @@ static bool choose_mode(const command_line *c, repack_mode *mode, char why[512])
             ? MODE_HUB
             : MODE_INSTALL;
     static const char *const doing[] = {
-        [MODE_INSTALL] = "a conversion",
-        [MODE_HUB] = "an installation from a hub",
-        [MODE_PLAN] = "--plan",
-        [MODE_DISCARD] = "--discard-partial",
-        [MODE_LIST] = "--list-models",
-        [MODE_VERIFY] = "--verify-install",
-        [MODE_INSPECT] = "--inspect",
-        [MODE_EXPORT] = "--export-snapshot",
-        [MODE_HELP] = "--help",
-        [MODE_VERSION] = "--version",
+        [MODE_INSTALL] = "a conversion", [MODE_HUB] = "an installation from a hub",
+        [MODE_PLAN] = "--plan",          [MODE_DISCARD] = "--discard-partial",
+        [MODE_LIST] = "--list-models",   [MODE_VERIFY] = "--verify-install",
+        [MODE_INSPECT] = "--inspect",    [MODE_EXPORT] = "--export-snapshot",
+        [MODE_HELP] = "--help",          [MODE_VERSION] = "--version",
     };
     for (int f = 0; f < F_COUNT && *mode != MODE_HELP; f++) {
         if (c->value[f] != NULL && !(flags[f].modes & IN(*mode))) {

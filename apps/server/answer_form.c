@@ -8,7 +8,7 @@
 #include "server/server_limits.h"
 
 #define CHOICE "tool_choice"
-#define DUMP   (JSON_COMPACT | JSON_REAL_PRECISION(15)) /* numbers as people write them */
+#define DUMP   (JSON_COMPACT | JSON_REAL_PRECISION(17)) /* every number stays the one it is */
 
 void tt_answer_form_free(tt_answer_form *form)
 {

@@ -23,7 +23,7 @@ extern const char tt_chat_page_end[] __attribute__((visibility("hidden")));
 
 const char *tt_chat_page(size_t *len)
 {
-    *len = (size_t)(tt_chat_page_end - tt_chat_page_html);
+    *len = (size_t)((uintptr_t)tt_chat_page_end - (uintptr_t)tt_chat_page_html);
     return tt_chat_page_html;
 }
 

@@ -8,8 +8,9 @@
  * Laws:      (1) text comes in whole characters, sorted into thoughts, text and calls;  (2)
  *            whatever ends an answer leaves the engine fit for the next;  (3) once `cancel` is set
  *            generate returns before the next layer;  (4) describe and render need no weights.
- * Threads:   describe, look and render from any thread, also while one generates; load, unload,
- *            generate, stats and idle from one thread. describe never waits for work.
+ * Threads:   describe, look and render from any thread, also while one generates; generate from as
+ *            many at once as the model has room for sequences, and stats meanwhile; load, unload
+ *            and idle from one thread while nothing generates. describe never waits for work.
  */
 #ifndef TT_SERVER_ENGINE_H
 #define TT_SERVER_ENGINE_H
@@ -46,7 +47,8 @@ typedef struct tt_engine_info {
     bool loadable;            /* as far as was seen when it was last looked at or loaded */
     char reason[TT_SENTENCE]; /* why it is not, or what a load will be like that is not as usual; ""
                                */
-    tt_plan plan;             /* zeros when there is no model behind it */
+    char cache_note[TT_SENTENCE]; /* of the directory of the prompt cache, or "" */
+    tt_plan plan;                 /* zeros when there is no model behind it */
 } tt_engine_info;
 
 typedef struct tt_engine_render {

@@ -11,6 +11,13 @@
 #include "server/prompt_render.h"
 #include "server/server_options.h"
 #include "server/server_plan.h"
+#include "server/step_gate.h"
+
+/* A place for one answer. */
+typedef struct seat {
+    tt_session *session;
+    bool taken; /* guarded by the engine's lock */
+} seat;
 
 struct tt_library_engine {
     char *install, *heat;
@@ -25,8 +32,10 @@ struct tt_library_engine {
     const tt_tokenizer *tok;
     tt_model *model;
     tt_state_cache *cache; /* NULL: none */
-    tt_session *session;
-    tt_lexicon *lexicon; /* made for the first answer that has a grammar */
+    seat seats[TT_MOST_SEQUENCES];
+    uint32_t n_seats; /* 0: not loaded */
+    tt_step_gate *gate;
+    tt_lexicon *lexicon; /* made for the first answer that has a grammar, under `lock` */
 };
 
 /* ---- what is known ---- */
@@ -153,7 +162,12 @@ static void unload(void *self)
 {
     tt_library_engine *e = self;
     tt_lexicon_close(&e->lexicon);
-    tt_session_close(&e->session);
+    tt_step_gate_close(&e->gate);
+    for (uint32_t i = 0; i < TT_MOST_SEQUENCES; i++) {
+        tt_session_close(&e->seats[i].session);
+        e->seats[i] = (seat){0};
+    }
+    e->n_seats = 0;
     tt_state_cache_close(&e->cache);
     tt_model_close(&e->model);
     tt_shelf_give(e->shelf, e->tok);
@@ -173,6 +187,19 @@ static bool on_load(void *ctx, uint64_t done, uint64_t total)
     return l->go_on(l->ctx);
 }
 
+static tt_status open_cache(tt_library_engine *e, tt_engine_info *info, tt_error *err)
+{
+    TT_TRY(tt_state_cache_create(e->model, &e->cache, err));
+    if (e->o.disk.dir != NULL) {
+        tt_state_disk_options disk = e->o.disk;
+        disk.render = "chat";
+        TT_TRY(tt_state_cache_use_disk(e->cache, &disk, err));
+        snprintf(info->cache_note, sizeof info->cache_note, "%s",
+                 tt_state_cache_disk_note(e->cache));
+    }
+    return TT_OK;
+}
+
 static tt_status load_all(tt_library_engine *e, const loading *l, tt_engine_info *info,
                           tt_error *err)
 {
@@ -180,12 +207,15 @@ static tt_status load_all(tt_library_engine *e, const loading *l, tt_engine_info
     TT_TRY(plan(e, true, &load, &info->plan, err));
     TT_TRY(tt_shelf_take(e->shelf, e->install, &e->tok, err));
     TT_TRY(tt_model_open(e->install, &load, on_load, (void *)l, &e->model, err));
-    TT_TRY(tt_session_create(e->model, &e->session, err));
     info->plan = *tt_model_get_plan(e->model);
-    if (info->plan.prompt_cache > 0) {
-        TT_TRY(tt_state_cache_create(e->model, &e->cache, err));
-        TT_TRY(tt_session_use_cache(e->session, e->cache, err));
+    if (info->plan.prompt_cache > 0)
+        TT_TRY(open_cache(e, info, err));
+    for (uint32_t i = 0; i < info->plan.sequences; i++) {
+        TT_TRY(tt_session_create(e->model, &e->seats[i].session, err));
+        TT_TRY(tt_session_use_cache(e->seats[i].session, e->cache, err));
     }
+    TT_TRY(tt_step_gate_create(e->model, e->cache, &e->gate, err));
+    e->n_seats = info->plan.sequences;
     info->max_context = info->plan.max_context;
     return TT_OK;
 }
@@ -196,7 +226,7 @@ static tt_status load(void *self, bool (*go_on)(void *ctx), void *ctx, tt_error 
     loading l = {go_on, ctx};
     tt_error why = {.offset = -1};
     tt_engine_info info;
-    if (e->session != NULL)
+    if (e->n_seats > 0)
         return TT_OK;
     pthread_mutex_lock(&e->lock);
     info = e->info;
@@ -252,10 +282,9 @@ static void set_chance(const tt_tokenizer *tok, uint32_t id, float logprob, tt_t
 }
 
 /* Log-softmax of the raw logits; the `most` best in falling order, lower ids first among equals. */
-static void report_token(const tt_library_engine *e, uint32_t id, uint32_t most,
-                         tt_token_report *out)
+static void report_token(const tt_library_engine *e, const float *logits, uint32_t id,
+                         uint32_t most, tt_token_report *out)
 {
-    const float *logits = tt_session_logits(e->session);
     uint32_t best[TT_MOST_CHANCES], n = 0, vocab = e->facts.vocab_size;
     float top = -INFINITY;
     double sum = 0;
@@ -283,6 +312,7 @@ static void report_token(const tt_library_engine *e, uint32_t id, uint32_t most,
 
 typedef struct run {
     tt_library_engine *e;
+    tt_session *session; /* of its seat */
     const tt_engine_request *r;
     tt_engine_event_fn fn;
     void *ctx;
@@ -306,7 +336,7 @@ static void tell_start(run *u)
         return;
     u->started = true;
     (void)u->fn(u->ctx, &(tt_engine_event){.kind = TT_EVENT_START,
-                                           .done = tt_session_n_tokens(u->e->session),
+                                           .done = tt_session_n_tokens(u->session),
                                            .total = u->r->n});
 }
 
@@ -335,9 +365,9 @@ static tt_status prefill(run *u, tt_error *err)
                             .go_on_ctx = u,
                             .checkpoints = places};
     o.n_checkpoints = tt_chat_checkpoints(u->e->tok, r->ids, r->n, places);
-    tt_status st = tt_session_sync(u->e->session, r->ids, r->n, &o, NULL, err);
+    tt_status st = tt_step_gate_sync(u->e->gate, u->session, r->ids, r->n, &o, r->cancel, err);
     if (st == TT_OK)
-        tt_session_get_reuse(u->e->session, &u->result->reuse);
+        tt_session_get_reuse(u->session, &u->result->reuse);
     u->result->prefill_seconds = tt_now() - begun;
     if (st == TT_OK)
         tell_start(u); /* nothing had to be computed */
@@ -359,7 +389,7 @@ static bool is_end(const tt_tokenizer *tok, uint32_t id)
 /* The next token, among those that the grammar lets follow. */
 static tt_status sample(run *u, uint32_t *id, tt_error *err)
 {
-    tt_session *s = u->e->session;
+    tt_session *s = u->session;
     const uint64_t *mask = NULL;
     if (u->constraint == NULL) {
         TT_TRY(tt_session_sample(s, u->sampler, id, err));
@@ -392,7 +422,7 @@ static tt_status take_token(run *u, bool *done, uint32_t *id, tt_error *err)
     if (tt_channels_in_thought(&u->channels))
         u->result->thought_tokens++;
     if (u->r->logprobs)
-        report_token(u->e, *id, u->r->top_logprobs, &report);
+        report_token(u->e, tt_session_logits(u->session), *id, u->r->top_logprobs, &report);
     TT_TRY(tt_decoder_push(u->dec, *id, &text, &len, err));
     TT_TRY(tt_channels_push(&u->channels, text, len, u->r->logprobs ? &report : NULL, err));
     u->result->finish = u->channels.enough ? TT_ENGINE_ENOUGH
@@ -415,7 +445,7 @@ static tt_status decode(run *u, tt_error *err)
         }
         TT_TRY(take_token(u, &done, &id, err));
         if (!done)
-            TT_TRY(tt_session_decode(u->e->session, id, err));
+            TT_TRY(tt_step_gate_decode(u->e->gate, u->session, id, err));
     }
     return TT_OK;
 }
@@ -440,8 +470,11 @@ static tt_status answer(run *u, tt_error *err)
         return TT_OK;
     }
     double begun = tt_now();
-    if (st == TT_OK)
+    if (st == TT_OK) {
+        tt_step_gate_begin(u->e->gate);
         st = decode(u, err);
+        tt_step_gate_end(u->e->gate);
+    }
     u->result->decode_seconds = tt_now() - begun;
     if (st == TT_OK && u->result->finish != TT_ENGINE_CANCELLED && !u->channels.enough)
         st = flush(u, err);
@@ -455,32 +488,95 @@ static tt_status constrain(run *u, tt_error *err)
     const tt_engine_request *r = u->r;
     if (r->grammar == NULL)
         return TT_OK;
-    if (e->lexicon == NULL)
-        TT_TRY(tt_lexicon_create(e->tok, e->facts.vocab_size, &e->lexicon, err));
+    pthread_mutex_lock(&e->lock);
+    tt_status st = e->lexicon != NULL
+                       ? TT_OK
+                       : tt_lexicon_create(e->tok, e->facts.vocab_size, &e->lexicon, err);
+    pthread_mutex_unlock(&e->lock);
+    TT_TRY(st);
     tt_constraint_start start = r->in_thought  ? TT_START_THOUGHT
                                 : r->may_think ? TT_START_MAY_THINK
                                                : TT_START_ANSWER;
     return tt_constraint_create(r->grammar, e->lexicon, start, &u->constraint, err);
 }
 
+/* ---- seats ---- */
+
+static size_t common(const tt_session *s, const tt_engine_request *r)
+{
+    const uint32_t *ids = tt_session_tokens(s);
+    size_t n = 0, most = tt_session_n_tokens(s);
+    while (n < most && n < r->n && ids[n] == r->ids[n])
+        n++;
+    return n;
+}
+
+/* The free one whose timeline has most in common with the prompt; of several the shortest. */
+static seat *take_seat(tt_library_engine *e, const tt_engine_request *r, tt_error *err)
+{
+    seat *best = NULL;
+    size_t most = 0, length = 0;
+    pthread_mutex_lock(&e->lock);
+    for (uint32_t i = 0; i < e->n_seats; i++) {
+        seat *s = &e->seats[i];
+        if (s->taken)
+            continue;
+        size_t n = common(s->session, r), tokens = tt_session_n_tokens(s->session);
+        if (best == NULL || n > most || (n == most && tokens < length)) {
+            best = s;
+            most = n;
+            length = tokens;
+        }
+    }
+    if (best != NULL)
+        best->taken = true;
+    pthread_mutex_unlock(&e->lock);
+    if (best == NULL)
+        (void)!tt_fail(err, TT_ERR_STATE, "more answers at once than sequences");
+    return best;
+}
+
+static void leave_seat(tt_library_engine *e, seat *s)
+{
+    tt_step_gate_settle(e->gate, s->session);
+    pthread_mutex_lock(&e->lock);
+    s->taken = false;
+    pthread_mutex_unlock(&e->lock);
+}
+
+static tt_status generate_on(run *u, tt_error *err)
+{
+    tt_library_engine *e = u->e;
+    const tt_engine_request *r = u->r;
+    TT_TRY(tt_sampler_create(&r->sampling, e->facts.vocab_size, &u->sampler, err));
+    tt_status st = tt_decoder_create(e->tok, true, &u->dec, err);
+    tt_channels_init(&u->channels, r, u->fn, u->ctx);
+    if (st == TT_OK)
+        st = constrain(u, err);
+    if (st == TT_OK)
+        st = answer(u, err);
+    tt_channels_free(&u->channels);
+    tt_constraint_close(&u->constraint);
+    tt_decoder_close(&u->dec);
+    tt_sampler_close(&u->sampler);
+    return st;
+}
+
 static tt_status generate(void *self, const tt_engine_request *r, tt_engine_event_fn fn, void *ctx,
                           tt_engine_result *result, tt_error *err)
 {
     tt_library_engine *e = self;
-    run u = {.e = e, .r = r, .fn = fn, .ctx = ctx, .result = result};
+    tt_error why = {.offset = -1};
     *result = (tt_engine_result){0};
-    TT_TRY(tt_sampler_create(&r->sampling, e->facts.vocab_size, &u.sampler, err));
-    tt_status st = tt_decoder_create(e->tok, true, &u.dec, err);
-    tt_channels_init(&u.channels, r, fn, ctx);
-    if (st == TT_OK)
-        st = constrain(&u, err);
-    if (st == TT_OK)
-        st = answer(&u, err);
-    tt_session_settle(e->session);
-    tt_channels_free(&u.channels);
-    tt_constraint_close(&u.constraint);
-    tt_decoder_close(&u.dec);
-    tt_sampler_close(&u.sampler);
+    seat *s = take_seat(e, r, &why);
+    tt_status st = why.status;
+    if (s != NULL) {
+        run u = {.e = e, .session = s->session, .r = r, .fn = fn, .ctx = ctx, .result = result};
+        st = generate_on(&u, &why);
+        leave_seat(e, s);
+    }
+    if (st != TT_OK && err != NULL)
+        *err = why;
     return st;
 }
 
@@ -507,15 +603,12 @@ static tt_status render(void *self, const tt_engine_render *r, tt_engine_prompt 
 static void stats(void *self, tt_engine_stats *out)
 {
     const tt_library_engine *e = self;
-    *out = (tt_engine_stats){0};
-    tt_model_get_stats(e->model, &out->model);
-    if (e->cache != NULL)
-        tt_state_cache_get_stats(e->cache, &out->cache);
+    tt_step_gate_stats(e->gate, out);
 }
 
 static double idle(void *self)
 {
-    return tt_model_idle(((tt_library_engine *)self)->model);
+    return tt_step_gate_idle(((tt_library_engine *)self)->gate);
 }
 
 tt_server_engine tt_library_engine_seam(tt_library_engine *e)

@@ -1,10 +1,10 @@
-/* engine_library.h: the seam of engine.h over the library: one install, with one session when it is
- * loaded.
+/* engine_library.h: the seam of engine.h over the library: one install, with a session for each
+ * answer that may be made at once when it is loaded.
  *
- * Owns:      model, session, state of prompts, the loop of one answer and what holds it to a
+ * Owns:      model, sessions, state of prompts, the loop of one answer and what holds it to a
  *            grammar; what is known of the install.
- * Not here:  which prompts and settings (the protocols), when (work.h), which of several installs
- *            is in memory (model_set.h), tokenizers (tokenizer_shelf.h).
+ * Not here:  which prompts and settings (the protocols), when (work.h, step_gate.h),
+ *            which of several installs is in memory (model_set.h), tokenizers (tokenizer_shelf.h).
  * Laws:      those of engine.h.
  * Threads:   those of engine.h; create and close from any one.
  */
@@ -21,7 +21,8 @@ typedef struct tt_library_options {
     uint64_t reserved;     /* bytes of the budget that are not the model's */
     const char *probe;     /* tt_model_options.probe_file of a load; looking measures nothing */
     const char *heat;      /* tt_model_options.heat_profile, or NULL */
-    tt_model_options load; /* its texts, and `probe`, must outlive the engine */
+    tt_model_options load; /* its texts, those of `disk` and `probe` must outlive the engine */
+    tt_state_disk_options disk; /* dir NULL: none */
 } tt_library_options;
 
 /* Reads what the install says of itself; that it could be loaded is asked with `look`. */

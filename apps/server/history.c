@@ -384,7 +384,10 @@ static void forget_given(json_t *list)
     json_array_foreach(list, i, m)
     {
         json_t *calls = json_object_get(m, "tool_calls");
-        json_array_foreach(calls, k, call) json_object_del(call, " given");
+        json_array_foreach(calls, k, call)
+        {
+            json_object_del(call, " given");
+        }
     }
 }
 

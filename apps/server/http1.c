@@ -181,7 +181,7 @@ static bool in_version(tt_http1 *h, unsigned char c)
         if (at == 5 || c != '0')
             return REFUSE(h, VERSION);
         h->old = true;
-    } else if (c != want[at]) {
+    } else if (c != (unsigned char)want[at]) {
         return REFUSE(h, REQUEST_LINE);
     }
     if (c == '\r')

@@ -1,5 +1,6 @@
 #include "server/messages_request.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -114,7 +115,8 @@ static bool thinking(tt_fields *f, const char *name, const json_t *v)
         tt_fields_ignored(f, "thinking.display");
     if (i == 0 && budget == NULL)
         return tt_refuse_missing(f->why, "thinking.budget_tokens");
-    return i > 0 || (json_is_integer(budget) && json_integer_value(budget) > 0) ||
+    double tokens = json_number_value(budget);
+    return i > 0 || (tokens >= 1 && tokens == floor(tokens)) ||
            tt_refuse_value(f->why, "thinking.budget_tokens",
                            "the budget must be a whole number of at least 1");
 }
@@ -220,7 +222,7 @@ static bool take_tools(tt_fields *f)
 
 /* ---- thinking ---- */
 
-static int level_of_budget(json_int_t budget)
+static int level_of_budget(double budget)
 {
     return budget < 4096    ? TT_EFFORT_LOW
            : budget < 16384 ? TT_EFFORT_MEDIUM
@@ -246,7 +248,7 @@ static tt_thinking take_thinking(tt_fields *f, json_t *vars)
     if (on)
         tt_fields_adjusted(f, "thinking.budget_tokens");
     if (on && level == TT_EFFORT_NOT)
-        tt_effort_use(f, level_of_budget(json_integer_value(budget)), "thinking.budget_tokens",
+        tt_effort_use(f, level_of_budget(json_number_value(budget)), "thinking.budget_tokens",
                       vars);
     return on ? TT_THINKING_ON : TT_THINKING_DEFAULT;
 }

@@ -90,13 +90,36 @@ static void write_tokens(const tt_metrics *m, const tt_metrics_now *now, tt_buf 
     one(b, "cached_tokens_total", "counter", "Of those, not computed again.",
         (double)m->cached_tokens);
     one(b, "generated_tokens_total", "counter", "Tokens generated.", (double)m->generated_tokens);
-    one(b, "prefill_tokens_done", "gauge", "Of the prompt of the running request, read.",
+    one(b, "prefill_tokens_done", "gauge", "Of the prompts of running requests, read.",
         (double)now->prefill_done);
-    one(b, "prefill_tokens", "gauge", "Of the prompt of the running request, to read.",
+    one(b, "prefill_tokens", "gauge", "Of the prompts of running requests, to read.",
         (double)now->prefill_total);
     one(b, "prefill_tokens_per_second", "gauge", "Of the request that ended last.",
         m->prefill_rate);
     one(b, "decode_tokens_per_second", "gauge", "Of the request that ended last.", m->decode_rate);
+}
+
+/* Zeros without a directory. */
+static void write_disk(const tt_state_disk_stats *d, tt_buf *b)
+{
+    one(b, "prompt_cache_disk_bytes", "gauge", "Of the directory's files.", (double)d->bytes);
+    one(b, "prompt_cache_disk_limit_bytes", "gauge", "The most that may be.", (double)d->limit);
+    one(b, "prompt_cache_disk_checkpoints", "gauge", "Places that prompts can go on from.",
+        (double)d->checkpoints);
+    one(b, "prompt_cache_disk_waiting_files", "gauge", "That are to be written.",
+        (double)d->waiting);
+    one(b, "prompt_cache_disk_files_written_total", "counter", "Of rows and checkpoints.",
+        (double)d->writes);
+    one(b, "prompt_cache_disk_written_bytes_total", "counter", "Of rows, checkpoints, indexes.",
+        (double)(d->written + d->index_written));
+    one(b, "prompt_cache_disk_read_bytes_total", "counter", "Of rows and checkpoints.",
+        (double)d->read);
+    one(b, "prompt_cache_disk_dropped_files_total", "counter",
+        "That were to be written and were not.", (double)d->dropped);
+    one(b, "prompt_cache_disk_evictions_total", "counter", "Checkpoints that made room for others.",
+        (double)d->evicted);
+    one(b, "prompt_cache_disk_swept_files_total", "counter", "That a start found in no index.",
+        (double)d->swept);
 }
 
 static void write_prompt_cache(const tt_state_cache_stats *c, tt_buf *b)
@@ -123,6 +146,7 @@ static void write_prompt_cache(const tt_state_cache_stats *c, tt_buf *b)
     one(b, "prompt_cache_limit_bytes", "gauge", "The most that may be.", (double)c->limit);
     one(b, "prompt_cache_checkpoints", "gauge", "Places that prompts can go on from.",
         (double)c->checkpoints);
+    write_disk(&c->disk, b);
 }
 
 /* Ids hold no control characters, but may hold a quote. */

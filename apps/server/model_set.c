@@ -22,8 +22,9 @@ struct tt_model_set {
     tt_model_set_options o;
     pthread_mutex_t lock;
     size_t n;
-    size_t loaded; /* changed under the lock by the engine's thread, which reads it without */
-    bool busy;     /* the engine's thread's: it was used since it was idle */
+    size_t loaded; /* changed under the lock while nothing generates, read without while something
+                      does */
+    bool busy;     /* it was used since it was idle */
     double idle_since;
     tt_engine_stats before; /* of those that were unloaded */
     model models[TT_MODELS];
@@ -233,6 +234,14 @@ static void add_stats(tt_engine_stats *sum, const tt_engine_stats *more)
     c->prompts += more->cache.prompts;
     c->prompt_tokens += more->cache.prompt_tokens;
     c->evicted += more->cache.evicted;
+    c->disk.writes += more->cache.disk.writes;
+    c->disk.written += more->cache.disk.written;
+    c->disk.index_written += more->cache.disk.index_written;
+    c->disk.reads += more->cache.disk.reads;
+    c->disk.read += more->cache.disk.read;
+    c->disk.dropped += more->cache.disk.dropped;
+    c->disk.evicted += more->cache.disk.evicted;
+    c->disk.swept += more->cache.disk.swept;
     for (int t = 0; t < TT_TIERS; t++)
         for (int k = 0; k < TT_CHECKPOINTS; k++)
             c->served[t][k] += more->cache.served[t][k];
@@ -266,6 +275,15 @@ static tt_status load(tt_model_set *s, size_t i, bool (*go_on)(void *ctx), void 
     return e->ops->load(e->self, go_on, ctx, err);
 }
 
+static void say_of_cache(const tt_model_set *s, size_t i)
+{
+    const tt_server_engine *e = &s->models[i].engine;
+    tt_engine_info info;
+    e->ops->describe(e->self, &info);
+    if (info.cache_note[0] != '\0')
+        say(s, "prompt cache", i, info.cache_note);
+}
+
 tt_status tt_model_set_use(tt_model_set *s, size_t i, bool (*go_on)(void *ctx), void *ctx,
                            tt_error *err)
 {
@@ -295,6 +313,8 @@ tt_status tt_model_set_use(tt_model_set *s, size_t i, bool (*go_on)(void *ctx), 
     else
         tt_server_options_sentence(&why, text);
     say(s, st == TT_OK ? "is loaded" : "cannot be loaded", i, text);
+    if (st == TT_OK)
+        say_of_cache(s, i);
     if (st != TT_OK && err != NULL)
         *err = why;
     return st;

@@ -8,8 +8,8 @@
  *            other one was seen to be fit to be loaded;  (3) a model whose load failed is tried
  *            again by the next request for it, and the others stay as they were;  (4) a name is a
  *            model's own, or that with "-fast" behind it, and nothing else.
- * Threads:   use, unload, idle and stats from one thread, the engine's; everything else from any,
- *            and never waits for it.
+ * Threads:   use, unload and idle from one thread at a time while nothing generates; stats also
+ *            while something does; everything else from any, and never waits for it.
  */
 #ifndef TT_SERVER_MODEL_SET_H
 #define TT_SERVER_MODEL_SET_H
@@ -52,7 +52,7 @@ void tt_model_set_state(tt_model_set *s, size_t i, tt_model_state *out);
 /* The one that is in memory, or TT_MODEL_NONE. */
 size_t tt_model_set_loaded(tt_model_set *s);
 
-/* ---- the engine's thread ---- */
+/* ---- the engine's threads ---- */
 
 /* Brings model i into memory. `go_on` as in engine.h. */
 TT_MUST_CHECK tt_status tt_model_set_use(tt_model_set *s, size_t i, bool (*go_on)(void *ctx),

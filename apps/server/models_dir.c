@@ -89,7 +89,8 @@ static tt_status open_entry(tt_models *m, entry *e, const tt_models_places *plac
                              .reserved = m->memory.total,
                              .probe = places->probe,
                              .heat = m->o->load.heat_profile,
-                             .load = m->o->load};
+                             .load = m->o->load,
+                             .disk = m->o->disk};
     if (lo.heat == NULL && lo.load.warm_seconds != 0.0f &&
         tt_heat_path(e->path, places->xdg_cache_home, places->home, e->heat))
         lo.heat = e->heat;
@@ -137,7 +138,7 @@ static void reckon_memory(tt_models *m)
             most = info.tokenizer_bytes;
         vocab = info.vocab_size > vocab ? info.vocab_size : vocab;
     }
-    m->memory = tt_server_memory_of(m->o->queue_limit, most, vocab);
+    m->memory = tt_server_memory_of(m->o->queue_limit, m->o->load.sequences, most, vocab);
 }
 
 static tt_status make_set(tt_models *m, tt_error *err)

@@ -46,6 +46,26 @@ static void status_of_models(const tt_server *s, tt_buf *b)
     tt_buf_putc(b, ']');
 }
 
+static void status_of_disk(const tt_state_disk_stats *d, tt_buf *b)
+{
+    if (d->limit == 0) {
+        tt_buf_puts(b, ",\"disk\":null");
+        return;
+    }
+    tt_buf_printf(b,
+                  ",\"disk\":{\"bytes\":%llu,\"limit\":%llu,\"blocks\":%llu,"
+                  "\"checkpoints\":%llu,\"files_written\":%llu,\"bytes_written\":%llu,"
+                  "\"index_bytes_written\":%llu,\"files_read\":%llu,\"bytes_read\":%llu,"
+                  "\"waiting\":%llu,\"dropped\":%llu,\"evicted\":%llu,\"swept\":%llu}",
+                  (unsigned long long)d->bytes, (unsigned long long)d->limit,
+                  (unsigned long long)d->blocks, (unsigned long long)d->checkpoints,
+                  (unsigned long long)d->writes, (unsigned long long)d->written,
+                  (unsigned long long)d->index_written, (unsigned long long)d->reads,
+                  (unsigned long long)d->read, (unsigned long long)d->waiting,
+                  (unsigned long long)d->dropped, (unsigned long long)d->evicted,
+                  (unsigned long long)d->swept);
+}
+
 /* Counters that are not 0, by their names. */
 static void status_of_prompt_cache(const tt_state_cache_stats *c, tt_buf *b)
 {
@@ -75,7 +95,9 @@ static void status_of_prompt_cache(const tt_state_cache_stats *c, tt_buf *b)
                           (unsigned long long)c->refused[r]);
             comma = ",";
         }
-    tt_buf_puts(b, "}}");
+    tt_buf_putc(b, '}');
+    status_of_disk(&c->disk, b);
+    tt_buf_putc(b, '}');
 }
 
 static void status(const tt_server *s, tt_buf *b)
@@ -94,11 +116,13 @@ static void status(const tt_server *s, tt_buf *b)
     status_of_models(s, b);
     tt_buf_printf(b,
                   ",\"uptime_seconds\":%.3f,\"queue\":{\"running\":%u,\"waiting\":%u,"
-                  "\"limit\":%u},\"prefill\":{\"done\":%llu,\"total\":%llu},\"connections\":%u,"
+                  "\"limit\":%u,\"sequences\":%u},\"prefill\":{\"done\":%llu,\"total\":%llu},"
+                  "\"connections\":%u,"
                   "\"request_memory_bytes\":%llu,",
-                  tt_now() - s->begun, v.running ? 1u : 0u, v.waiting, s->config.queue_limit,
-                  (unsigned long long)v.prefill_done, (unsigned long long)v.prefill_total,
-                  s->n_connections, (unsigned long long)atomic_load(&s->memory.used));
+                  tt_now() - s->begun, v.running, v.waiting, s->config.queue_limit,
+                  s->config.sequences, (unsigned long long)v.prefill_done,
+                  (unsigned long long)v.prefill_total, s->n_connections,
+                  (unsigned long long)atomic_load(&s->memory.used));
     tt_buf_printf(b,
                   "\"memory\":{\"budget\":%llu,\"total\":%llu,\"weights\":%llu,"
                   "\"expert_slots\":%llu,\"kv\":%llu,\"state\":%llu,\"prompt_cache\":%llu,"

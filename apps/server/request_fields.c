@@ -6,6 +6,7 @@
 
 #define MOST_WORDS   4096u
 #define MOST_RELAXED 2048u
+#define MOST_WHOLE   9e15 /* doubles up to here hold every whole number */
 
 void tt_answer_request_free(tt_answer_request *r)
 {
@@ -169,7 +170,7 @@ static bool whole(tt_fields *f, const char *name, const json_t *v, json_int_t le
 {
     json_int_t i = json_integer_value(v);
     if (json_is_real(v) && json_real_value(v) == floor(json_real_value(v)) &&
-        fabs(json_real_value(v)) < 9e15)
+        fabs(json_real_value(v)) < MOST_WHOLE)
         i = (json_int_t)json_real_value(v);
     else if (!json_is_integer(v))
         return tt_refuse_value(f->why, name, "%s must be a whole number", name);
@@ -210,8 +211,10 @@ static bool take_stream_options(tt_fields *f, const char *name, const json_t *v)
 
 bool tt_field_max_tokens(tt_fields *f, const char *name, const json_t *v)
 {
-    json_int_t n = 0;
-    if (!whole(f, name, v, f->out->chat ? 1 : 0, INT64_MAX, &n))
+    /* From there on doubles are whole, and far more than any context has. */
+    json_int_t n = INT64_MAX;
+    bool endless = json_is_real(v) && json_real_value(v) >= MOST_WHOLE;
+    if (!endless && !whole(f, name, v, f->out->chat ? 1 : 0, INT64_MAX, &n))
         return false;
     if ((uint64_t)n < f->max_tokens)
         f->max_tokens = (uint64_t)n;

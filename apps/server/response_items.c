@@ -408,7 +408,10 @@ static bool read_reference(const place *at, const json_t *raw)
     const json_t *id = get(raw, "id");
     if (!json_is_string(id))
         return tt_refuse_missing(at->r->why, param(at, ".id", p));
-    tt_stored_item *item = tt_response_store_item(at->r->store, json_string_value(id));
+    /* What stands behind U+0000 would be lost, and none of ours has it. */
+    bool whole = strlen(json_string_value(id)) == json_string_length(id);
+    tt_stored_item *item =
+        whole ? tt_response_store_item(at->r->store, json_string_value(id)) : NULL;
     if (item == NULL)
         return tt_refuse(at->r->why, 404, "item_not_found", param(at, ".id", p),
                          "there is no such item here, or it was forgotten");

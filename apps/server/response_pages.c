@@ -36,7 +36,7 @@ static void lend(tt_conn *c, loan *l, const char *text, size_t len)
 {
     l->n++;
     if (evbuffer_add_reference(c->out, text, len, give_back, l) != 0)
-        give_back(text, len, l);
+        l->n--; /* ours is left */
 }
 
 /* ---- answers ---- */

@@ -69,6 +69,7 @@ static void keep(tt_response_store *s, tt_stored_item *item)
     }
 }
 
+/* The hold stays. */
 static void unkeep(tt_response_store *s, tt_stored_item *item)
 {
     if (--item->kept == 0) {
@@ -77,7 +78,6 @@ static void unkeep(tt_response_store *s, tt_stored_item *item)
             at = &(*at)->same;
         *at = item->same;
     }
-    drop(s, item);
 }
 
 /* ---- items ---- */
@@ -181,10 +181,8 @@ static void forget(tt_response_store *s, tt_stored_response **at)
         s->last = at;
     s->n--;
     /* One that is read just now still holds its items, but nobody finds them any more. */
-    for (size_t i = 0; i < r->n_items; i++) {
-        hold(r->items[i]);
+    for (size_t i = 0; i < r->n_items; i++)
         unkeep(s, r->items[i]);
-    }
     release(s, r);
 }
 

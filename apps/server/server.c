@@ -106,7 +106,7 @@ static unsigned retry_after(tt_server *s)
 {
     tt_work_view v;
     tt_work_look(s->work, &v);
-    double left = s->mean_seconds - (v.running ? tt_now() - v.running_since : 0);
+    double left = s->mean_seconds - (v.running > 0 ? tt_now() - v.running_since : 0);
     return left < 1 ? 1 : left > 3600 ? 3600 : (unsigned)(left + 0.999);
 }
 
@@ -203,7 +203,7 @@ static void on_prepared(tt_server *s, tt_job *job, tt_job_news *news)
         (void)tt_conn_done(c);
     } else if (s->stopping) {
         refuse_job(s, job, 503, "shutting_down", NULL, "the server is ending", TT_SHUTDOWN_SECONDS);
-    } else if (s->admitted > s->config.queue_limit) {
+    } else if (s->admitted >= s->config.queue_limit + s->config.sequences) {
         refuse_job(s, job, 429, "queue_full", NULL, "as many requests wait as may wait",
                    retry_after(s));
     } else {
@@ -375,7 +375,7 @@ void tt_server_check_end(tt_server *s)
     s->flushing = true;
 }
 
-/* The time of the running request is over, or that of the last bytes. */
+/* The time of the running requests is over, or that of the last bytes. */
 static void on_last_call(evutil_socket_t fd, short what, void *ctx)
 {
     tt_server *s = ctx;
@@ -392,7 +392,7 @@ static void on_last_call(evutil_socket_t fd, short what, void *ctx)
     tt_server_timed(s, begun);
 }
 
-/* Waiting requests are told at once; the one that runs has its time. */
+/* Waiting requests are told at once; those that run have their time. */
 static void begin_end(tt_server *s)
 {
     struct timeval tv = {
@@ -596,6 +596,7 @@ tt_status tt_server_create(const tt_server_config *config, tt_model_set *models,
     if (s == NULL)
         return tt_fail(err, TT_ERR_NOMEM, "out of memory for the server");
     s->config = *config;
+    s->config.sequences = config->sequences > 0 ? config->sequences : 1;
     s->bounds = config->bounds;
     s->models = models;
     s->context = tt_model_set_context(models);
@@ -618,7 +619,7 @@ tt_status tt_server_create(const tt_server_config *config, tt_model_set *models,
     if (st == TT_OK)
         st = tt_grammar_shelf_create(TT_GRAMMARS, &s->grammars, err);
     if (st == TT_OK)
-        st = tt_work_create(models, &s->memory, wake, s, &s->work, err);
+        st = tt_work_create(models, s->config.sequences, &s->memory, wake, s, &s->work, err);
     if (st != TT_OK) {
         tt_server_close(&s);
         return st;

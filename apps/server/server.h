@@ -26,8 +26,9 @@ typedef struct tt_server_config {
     const char *unix_socket; /* or NULL */
     const char *const *origins;
     size_t n_origins;
-    const char *key; /* or NULL */
-    uint32_t queue_limit;
+    const char *key;           /* or NULL */
+    uint32_t queue_limit;      /* requests that wait */
+    uint32_t sequences;        /* and those that run; 0: one */
     bool signals;              /* SIGTERM, SIGINT and SIGHUP end it */
     const char *notify_socket; /* what NOTIFY_SOCKET says, or NULL */
     tt_server_log log;

@@ -73,7 +73,7 @@ static tt_status planned(const tt_server_options *o, const tt_models_places *pla
         /* What cannot be read is told by who plans it. */
         tt_install_info info = {0};
         (void)!tt_install_describe(install, &info, NULL);
-        *memory = tt_server_memory_of(o->queue_limit, 0, info.vocab_size);
+        *memory = tt_server_memory_of(o->queue_limit, o->load.sequences, 0, info.vocab_size);
         return TT_OK;
     }
     TT_TRY(tt_models_open(o, places, &quiet, &models, err));
@@ -142,6 +142,20 @@ static tt_status load_first(tt_models *models, tt_error *err)
                               : tt_model_set_use(tt_models_set(models), i, not_stopped, NULL, err);
 }
 
+/* What there is to say of the directory of the prompt cache. */
+static void tell_cache(tt_models *models, const tt_server_log *log)
+{
+    tt_model_set *set = tt_models_set(models);
+    size_t i = tt_model_set_loaded(set);
+    tt_engine_info info = {0};
+    if (i == TT_MODEL_NONE)
+        return;
+    tt_server_engine e = tt_model_set_engine(set, i, false);
+    e.ops->describe(e.self, &info);
+    if (info.cache_note[0] != '\0')
+        tt_log_say(log, "prompt cache: %s", info.cache_note);
+}
+
 static tt_status serve(const tt_server_options *o, tt_model_set *models, const char *key,
                        const tt_server_log *log, int *sig, tt_error *err)
 {
@@ -152,6 +166,7 @@ static tt_status serve(const tt_server_options *o, tt_model_set *models, const c
                                .n_origins = o->origins.n,
                                .key = key,
                                .queue_limit = o->queue_limit,
+                               .sequences = o->load.sequences,
                                .signals = true,
                                .notify_socket = getenv("NOTIFY_SOCKET"),
                                .log = *log};
@@ -177,6 +192,8 @@ static int run(const tt_server_options *o, const tt_models_places *places)
     if (o->models_dir != NULL)
         tt_models_tell(models);
     tt_status st = load_first(models, &err);
+    if (st == TT_OK && o->models_dir == NULL)
+        tell_cache(models, &log);
     loads.fd = log.fd;
     if (st == TT_OK)
         st = serve(o, tt_models_set(models), o->key_file != NULL ? key : NULL, &log, &sig, &err);

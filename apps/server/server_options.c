@@ -41,7 +41,10 @@ static size_t add_server_rows(tt_arg *table, tt_server_options *o, words *w)
         TT_OPT_STRING("api-key-file", &o->key_file, "FILE",
                       "ask every request but / and /health for the key in this file of mode 0600"),
         TT_OPT_U32("queue-limit", &o->queue_limit, "N", 0, TT_QUEUE_MOST,
-                   "requests that may wait behind the running one (default 16)"),
+                   "requests that may wait behind those that run (default 16)"),
+        TT_OPT_U32("max-concurrent-sequences", &o->load.sequences, "N", 1, TT_MOST_SEQUENCES,
+                   "answers made at once, which share what is read of the model; each takes the "
+                   "memory of a whole context (default 1)"),
         TT_OPT_ENUM("log", &w->log, log_words, "form of the log on standard error (default plain)"),
     };
     memcpy(table, rows, sizeof rows);
@@ -71,6 +74,7 @@ static void set_defaults(tt_server_options *o, words *w)
     *o = (tt_server_options){.port = DEFAULT_PORT, .queue_limit = TT_QUEUE};
     *w = (words){0};
     tt_model_args_default(&o->load, &w->model);
+    o->load.sequences = 1;
 }
 
 static tt_status check(const tt_server_options *o, tt_error *err)
@@ -120,6 +124,7 @@ tt_status tt_server_options_parse(tt_server_options *out, int argc, char *const 
                            "options");
         o.log_json = w.log == 1;
         TT_TRY(tt_model_args_apply(&o.load, &w.model, err));
+        o.disk = w.model.disk;
         TT_TRY(check(&o, err));
     }
     *out = o;
@@ -133,6 +138,7 @@ void tt_server_options_sentence(const tt_error *err, char out[TT_SENTENCE])
                                         {"expert_slots", "--expert-cache-slots"},
                                         {"prefill_chunk", "--prefill-chunk"},
                                         {"kv_bits", "--kv-bits"},
+                                        {"sequences", "--max-concurrent-sequences"},
                                         {"prompt_cache", "--prompt-cache-memory"},
                                         {"cpu_level", "--cpu-level"},
                                         {"expert_mirror", "--expert-mirror"},

@@ -19,6 +19,7 @@ typedef struct tt_server_options {
     tt_arg_list origins;
     bool log_json;
     tt_model_options load;
+    tt_state_disk_options disk; /* dir NULL: none */
 } tt_server_options;
 
 /* argv[0..argc) without the program's name. TT_ERR_INVALID is a usage error. */

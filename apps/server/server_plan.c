@@ -1,5 +1,7 @@
 #include "server/server_plan.h"
 
+#include <stdio.h>
+
 #include "base/file.h"
 #include "server/server_limits.h"
 
@@ -13,14 +15,22 @@ static uint64_t mask_bytes(uint32_t vocab)
     return 12 * TT_MIB + (uint64_t)vocab * 64;
 }
 
-tt_server_memory tt_server_memory_of(uint32_t queue_limit, uint64_t tokenizer, uint32_t vocab)
+/* Of the place of one more answer, and its sampler. */
+static uint64_t answer_bytes(uint32_t vocab)
+{
+    return TT_MIB + (uint64_t)vocab * 8;
+}
+
+tt_server_memory tt_server_memory_of(uint32_t queue_limit, uint32_t sequences, uint64_t tokenizer,
+                                     uint32_t vocab)
 {
     tt_server_memory m = {.requests = TT_REQUEST_MEMORY,
                           .connections = TT_CONNECTIONS * CONNECTION_BYTES,
-                          .streams = 2 * TT_OUTBOX + queue_limit * (16 * TT_KIB),
+                          .streams = (1 + sequences) * TT_OUTBOX + queue_limit * (16 * TT_KIB),
                           .responses = TT_STORED_BYTES,
                           .rendering = TT_TEMPLATE_MEMORY + TT_TEMPLATE_OUTPUT,
-                          .grammars = TT_GRAMMARS + mask_bytes(vocab),
+                          .grammars = TT_GRAMMARS + mask_bytes(vocab) +
+                                      (sequences - 1) * answer_bytes(vocab),
                           .tokenizers = TT_TOKENIZERS_BESIDES * tokenizer};
     m.total = m.requests + m.connections + m.streams + m.responses + m.rendering + m.grammars +
               m.tokenizers;
@@ -62,7 +72,10 @@ static void write_memory(const tt_server_options *o, const tt_server_memory *m, 
     row(b, "weights", p->weights, "resident tensors");
     if (p->experts_per_layer > 0)
         row(b, "expert slots", p->expert_slots, "");
-    row(b, "KV", p->kv, "");
+    char of[48] = "";
+    if (p->sequences > 1)
+        snprintf(of, sizeof of, "of %u answers at once", p->sequences);
+    row(b, "KV", p->kv, of);
     row(b, "state", p->state, "recurrent, convolution, checkpoint");
     if (p->prompt_cache > 0)
         row(b, "prompt cache", p->prompt_cache, "state of prompts, for those that begin alike");
@@ -83,33 +96,39 @@ static void write_memory(const tt_server_options *o, const tt_server_memory *m, 
         o->load.ram_budget > 0 ? "given by --ram-budget" : "what the machine has to spare");
 }
 
+static unsigned long long mib(uint64_t bytes)
+{
+    return bytes / TT_MIB;
+}
+
 static void write_limits(const tt_server_options *o, const tt_plan *p, tt_buf *b)
 {
     tt_buf_puts(b, "limits\n");
     tt_buf_printf(b, "  body %llu MiB; first line %u bytes; header block %u KiB, %u fields\n",
-                  (unsigned long long)(tt_body_limit(p->max_context) / TT_MIB), TT_HTTP1_LINE_MAX,
+                  mib(tt_body_limit(p->max_context)), TT_HTTP1_LINE_MAX,
                   TT_HTTP1_HEAD_MAX >> 10, TT_HTTP1_FIELDS);
     tt_buf_printf(b,
                   "  deadlines: header %d s, body %d s without a byte, keep-alive %d s, drained "
                   "%d s and %llu MiB, shutdown %d s\n",
                   TT_HEADER_SECONDS, TT_BODY_SECONDS, TT_KEEP_ALIVE, TT_DRAINED_SECONDS,
-                  (unsigned long long)(TT_DRAINED_BYTES / TT_MIB), TT_SHUTDOWN_SECONDS);
+                  mib(TT_DRAINED_BYTES), TT_SHUTDOWN_SECONDS);
     tt_buf_printf(b,
-                  "  connections %u, or RLIMIT_NOFILE less %u; queue %u; pipelined ahead %llu "
+                  "  connections %u, or RLIMIT_NOFILE less %u; answers at once %u, queue %u; "
+                  "pipelined ahead %llu "
                   "KiB; unread of a stream %llu MiB; heartbeat %d s\n",
-                  TT_CONNECTIONS, TT_DESCRIPTORS_SPARE, o->queue_limit,
+                  TT_CONNECTIONS, TT_DESCRIPTORS_SPARE, p->sequences, o->queue_limit,
                   (unsigned long long)(TT_PIPELINED_AHEAD / TT_KIB),
-                  (unsigned long long)(TT_OUTBOX / TT_MIB), TT_HEARTBEAT_SECONDS);
+                  mib(TT_OUTBOX), TT_HEARTBEAT_SECONDS);
     tt_buf_printf(b,
                   "  JSON depth %u; messages %u; tools %u, schemas %llu KiB each and %llu MiB "
                   "together; compiled grammars %llu MiB; stop strings %u of %u bytes; tool call "
                   "%llu KiB; stored responses %u, "
                   "%llu MiB\n",
                   TT_REQUEST_DEPTH, TT_MESSAGES, TT_TOOLS, (unsigned long long)(TT_SCHEMA / TT_KIB),
-                  (unsigned long long)(TT_SCHEMAS / TT_MIB),
-                  (unsigned long long)(TT_GRAMMARS / TT_MIB), TT_STOP_STRINGS, TT_STOP_BYTES,
+                  mib(TT_SCHEMAS),
+                  mib(TT_GRAMMARS), TT_STOP_STRINGS, TT_STOP_BYTES,
                   (unsigned long long)(TT_TOOL_CALL / TT_KIB), TT_STORED_RESPONSES,
-                  (unsigned long long)(TT_STORED_BYTES / TT_MIB));
+                  mib(TT_STORED_BYTES));
 }
 
 void tt_server_plan_write(const tt_server_options *o, const tt_server_memory *m, const tt_plan *p,

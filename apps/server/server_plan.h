@@ -16,7 +16,8 @@ typedef struct tt_server_memory {
 
 /* `tokenizer`: the largest of several models, 0 where there is one model; `vocab`: the ids of the
  * largest. */
-tt_server_memory tt_server_memory_of(uint32_t queue_limit, uint64_t tokenizer, uint32_t vocab);
+tt_server_memory tt_server_memory_of(uint32_t queue_limit, uint32_t sequences, uint64_t tokenizer,
+                                     uint32_t vocab);
 /* Plans the model in what `reserved` bytes leave of the budget, and puts that into `load`. As
  * tt_model_plan. */
 TT_MUST_CHECK tt_status tt_server_plan(const char *install, uint64_t reserved,

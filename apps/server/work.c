@@ -31,15 +31,19 @@ struct tt_work {
     void *wake_ctx;
     pthread_mutex_t lock;
     pthread_cond_t to_prepare, to_run;
-    pthread_t preparer, runner;
-    bool preparer_there, runner_there;
+    pthread_t preparer, runners[TT_MOST_SEQUENCES];
+    bool preparer_there;
+    uint32_t n_runners;
     /* guarded */
     bool stop;
     queue prepare, run;
     tt_job *news, **last_news;
-    tt_job *running;
+    tt_job *running[TT_MOST_SEQUENCES]; /* in the order in which they started */
+    uint32_t n_running;
+    size_t model; /* of those, once it is there */
+    bool resting; /* one of the threads looks after the model now and then */
+    bool alone;   /* somebody changes which model is there, or looks after it */
     uint32_t waiting;
-    uint64_t prefill_done, prefill_total;
     tt_engine_stats stats;
 };
 
@@ -376,8 +380,8 @@ static void hand_over(void *ctx)
 static void note_prefill(run *u, uint64_t done, uint64_t total)
 {
     pthread_mutex_lock(&u->w->lock);
-    u->w->prefill_done = done;
-    u->w->prefill_total = total;
+    u->job->prefill_done = done;
+    u->job->prefill_total = total;
     pthread_mutex_unlock(&u->w->lock);
     look(u, false);
 }
@@ -474,17 +478,29 @@ static void unload(tt_work *w, tt_job *job, tt_buf *out)
     tt_buf_putc(out, '}');
 }
 
+/* The first of those that run together sees to their model; the others may come then. */
+static void use_model(tt_work *w, tt_job *job)
+{
+    job->st = tt_model_set_use(w->models, job->model, not_hurried, w, &job->err);
+    job->load_failed = job->st != TT_OK;
+    if (job->load_failed)
+        return;
+    pthread_mutex_lock(&w->lock);
+    w->model = job->model;
+    w->alone = false;
+    pthread_cond_broadcast(&w->to_run);
+    pthread_mutex_unlock(&w->lock);
+}
+
 /* *last receives what is to be told with the end. */
-static void compute(tt_work *w, tt_job *job, tt_buf *last)
+static void compute(tt_work *w, tt_job *job, bool first, tt_buf *last)
 {
     run u = {.w = w, .job = job};
     tt_buf_init(&u.piece, MOST_OUT);
     if (job->kind == TT_JOB_UNLOAD)
         unload(w, job, &u.piece);
-    else if (!atomic_load(&job->cancel)) {
-        job->st = tt_model_set_use(w->models, job->model, not_hurried, w, &job->err);
-        job->load_failed = job->st != TT_OK;
-    }
+    else if (first && !atomic_load(&job->cancel))
+        use_model(w, job);
     if (job->st == TT_OK && atomic_load(&job->cancel))
         job->st = tt_fail(&job->err, TT_ERR_ABORTED, "the answer was cancelled");
     else if (job->st == TT_OK && job->kind != TT_JOB_UNLOAD)
@@ -494,6 +510,34 @@ static void compute(tt_work *w, tt_job *job, tt_buf *last)
                                     : tt_buf_status(&u.piece, &job->err);
     look(&u, true);
     *last = u.piece;
+}
+
+/* Whether the next job can be computed beside those that are. */
+static bool may_start(const tt_work *w, const tt_job *job)
+{
+    if (w->alone)
+        return false;
+    return w->n_running == 0 || (job->kind != TT_JOB_UNLOAD && job->model == w->model);
+}
+
+static bool begin_running(tt_work *w, tt_job *job)
+{
+    bool first = w->n_running == 0;
+    w->alone = first;
+    w->running[w->n_running++] = job;
+    return first;
+}
+
+static void end_running(tt_work *w, const tt_job *job)
+{
+    uint32_t i = 0;
+    while (w->running[i] != job)
+        i++;
+    w->n_running--;
+    memmove(w->running + i, w->running + i + 1, (w->n_running - i) * sizeof w->running[0]);
+    if (w->n_running == 0)
+        w->alone = false;
+    pthread_cond_broadcast(&w->to_run);
 }
 
 /* What is left to tell and that it is the last are told together: news that are taken between the
@@ -510,26 +554,21 @@ static void finish(tt_work *w, tt_job *job, tt_buf *last)
     }
     if (job->st == TT_OK)
         job->st = tt_buf_status(&job->out, &job->err);
-    w->running = NULL;
-    w->prefill_done = w->prefill_total = 0;
+    end_running(w, job);
     job->ended_at = tt_now();
     job->finished = true;
     tell(w, job);
 }
 
-/* Nothing to compute: looks after the model, and waits as long as it likes. Under the lock. */
-static void rest(tt_work *w)
+/* Until there may be something to do, for so many seconds at most; below 0: without end. Under the
+ * lock. */
+static void wait_for(tt_work *w, double seconds)
 {
-    pthread_mutex_unlock(&w->lock);
-    double seconds = tt_model_set_idle(w->models);
-    pthread_mutex_lock(&w->lock);
-    if (w->stop || w->run.first != NULL)
-        return;
+    struct timespec until;
     if (seconds < 0) {
         pthread_cond_wait(&w->to_run, &w->lock);
         return;
     }
-    struct timespec until;
     clock_gettime(CLOCK_MONOTONIC, &until);
     seconds = seconds > 60 ? 60 : seconds;
     until.tv_sec += (time_t)seconds;
@@ -541,25 +580,45 @@ static void rest(tt_work *w)
     pthread_cond_timedwait(&w->to_run, &w->lock, &until);
 }
 
+/* Nothing to compute for this thread. When there is nothing at all, it looks after the model, and
+ * waits as long as that likes. Under the lock. */
+static void rest(tt_work *w)
+{
+    if (w->alone || w->n_running > 0 || w->resting) {
+        pthread_cond_wait(&w->to_run, &w->lock);
+        return;
+    }
+    w->alone = w->resting = true;
+    pthread_mutex_unlock(&w->lock);
+    double seconds = tt_model_set_idle(w->models);
+    pthread_mutex_lock(&w->lock);
+    w->alone = false;
+    pthread_cond_broadcast(&w->to_run);
+    if (!w->stop && w->run.first == NULL)
+        wait_for(w, seconds);
+    w->resting = false;
+}
+
 static void *runner(void *ctx)
 {
     tt_work *w = ctx;
     tt_buf last;
     pthread_mutex_lock(&w->lock);
     while (!w->stop) {
-        tt_job *job = pop(&w->run);
-        if (job == NULL) {
+        tt_job *job = w->run.first;
+        if (job == NULL || !may_start(w, job)) {
             rest(w);
             continue;
         }
+        (void)pop(&w->run);
         w->waiting--;
-        w->running = job;
+        bool first = begin_running(w, job);
         job->started = true;
         job->started_at = tt_now();
         tell(w, job);
         pthread_mutex_unlock(&w->lock);
         w->wake(w->wake_ctx);
-        compute(w, job, &last);
+        compute(w, job, first, &last);
         pthread_mutex_lock(&w->lock);
         finish(w, job, &last);
         pthread_mutex_unlock(&w->lock);
@@ -586,7 +645,7 @@ void tt_work_run(tt_work *w, tt_job *job)
     pthread_mutex_lock(&w->lock);
     push(&w->run, job);
     w->waiting++;
-    pthread_cond_signal(&w->to_run);
+    pthread_cond_broadcast(&w->to_run);
     pthread_mutex_unlock(&w->lock);
 }
 
@@ -625,19 +684,21 @@ tt_job *tt_work_news(tt_work *w, tt_job_news *news)
 void tt_work_look(tt_work *w, tt_work_view *view)
 {
     pthread_mutex_lock(&w->lock);
-    *view = (tt_work_view){.prefill_done = w->prefill_done,
-                           .prefill_total = w->prefill_total,
-                           .running = w->running != NULL,
-                           .running_since = w->running != NULL ? w->running->started_at : 0,
+    *view = (tt_work_view){.running = w->n_running,
+                           .running_since = w->n_running > 0 ? w->running[0]->started_at : 0,
                            .waiting = w->waiting,
                            .stats = w->stats};
+    for (uint32_t i = 0; i < w->n_running; i++) {
+        view->prefill_done += w->running[i]->prefill_done;
+        view->prefill_total += w->running[i]->prefill_total;
+    }
     pthread_mutex_unlock(&w->lock);
 }
 
 /* ---- threads ---- */
 
-tt_status tt_work_create(tt_model_set *models, tt_request_memory *memory, void (*wake)(void *ctx),
-                         void *wake_ctx, tt_work **out, tt_error *err)
+tt_status tt_work_create(tt_model_set *models, uint32_t sequences, tt_request_memory *memory,
+                         void (*wake)(void *ctx), void *wake_ctx, tt_work **out, tt_error *err)
 {
     tt_work *w = calloc(1, sizeof *w);
     pthread_condattr_t attr;
@@ -659,9 +720,10 @@ tt_status tt_work_create(tt_model_set *models, tt_request_memory *memory, void (
     pthread_condattr_destroy(&attr);
     int e = pthread_create(&w->preparer, NULL, preparer, w);
     w->preparer_there = e == 0;
-    if (e == 0)
-        e = pthread_create(&w->runner, NULL, runner, w);
-    w->runner_there = w->preparer_there && e == 0;
+    while (e == 0 && w->n_runners < sequences) {
+        e = pthread_create(&w->runners[w->n_runners], NULL, runner, w);
+        w->n_runners += e == 0;
+    }
     if (e != 0) {
         tt_work_close(&w);
         return tt_fail_errno(err, e, NULL, "no thread for the work");
@@ -698,15 +760,15 @@ void tt_work_close(tt_work **p)
     tt_work_hurry(w);
     pthread_mutex_lock(&w->lock);
     w->stop = true;
-    if (w->running != NULL)
-        atomic_store(&w->running->cancel, true);
+    for (uint32_t i = 0; i < w->n_running; i++)
+        atomic_store(&w->running[i]->cancel, true);
     pthread_cond_broadcast(&w->to_prepare);
     pthread_cond_broadcast(&w->to_run);
     pthread_mutex_unlock(&w->lock);
     if (w->preparer_there)
         pthread_join(w->preparer, NULL);
-    if (w->runner_there)
-        pthread_join(w->runner, NULL);
+    for (uint32_t i = 0; i < w->n_runners; i++)
+        pthread_join(w->runners[i], NULL);
     free_all(w);
     pthread_cond_destroy(&w->to_prepare);
     pthread_cond_destroy(&w->to_run);

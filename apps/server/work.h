@@ -1,11 +1,13 @@
-/* work.h: the two threads beside the event loop: one prepares requests, one computes them.
+/* work.h: the threads beside the event loop: one prepares requests, others compute them, as many as
+ * there may be answers at once.
  *
  * Owns:      the queues between the threads, jobs while they are in one.
  * Not here:  connections, admission, what becomes of a job at its end (server.c).
- * Laws:      (1) jobs are prepared and computed in the order in which they were handed over, one at
- *            a time each, whatever model they are for: nothing overtakes a switch;  (2) a job
- * belongs to the thread that has it; what both sides touch is guarded here;  (3) the loop is woken
- * for every change and never waits for a computation.
+ * Laws:      (1) jobs are prepared one after another, and computed from in the order in which they
+ *            were handed over, whatever model they are for: nothing overtakes a switch, and what
+ *            changes which model is there is alone while it does;  (2) a job belongs to the thread
+ *            that has it; what both sides touch is guarded here;  (3) the loop is woken for every
+ *            change and never waits for a computation.
  * Threads:   the functions are the event loop's; `wake` is called from the others.
  */
 #ifndef TT_SERVER_WORK_H
@@ -61,6 +63,7 @@ typedef struct tt_job {
     /* guarded */
     bool prepared, started, finished, in_news;
     double started_at, ended_at;
+    uint64_t prefill_done, prefill_total;
     tt_buf out;             /* answer of a count; events so far; the object at the end */
     uint64_t next_sequence; /* of the event after those in `out` */
     /* the computing thread's, read once it is finished */
@@ -75,9 +78,10 @@ void tt_job_free(tt_job *job);
 
 typedef struct tt_work tt_work;
 
-TT_MUST_CHECK tt_status tt_work_create(tt_model_set *models, tt_request_memory *memory,
-                                       void (*wake)(void *ctx), void *wake_ctx, tt_work **out,
-                                       tt_error *err);
+/* `sequences`: answers at once, 1 to TT_MOST_SEQUENCES; every model must have room for them. */
+TT_MUST_CHECK tt_status tt_work_create(tt_model_set *models, uint32_t sequences,
+                                       tt_request_memory *memory, void (*wake)(void *ctx),
+                                       void *wake_ctx, tt_work **out, tt_error *err);
 /* From here on no load is waited for: those that run are aborted. */
 void tt_work_hurry(tt_work *w);
 /* Cancels what runs, and ends the threads. Jobs that are still in a queue are freed. */
@@ -98,9 +102,9 @@ typedef struct tt_job_news {
 tt_job *tt_work_news(tt_work *w, tt_job_news *news);
 
 typedef struct tt_work_view {
-    uint64_t prefill_done, prefill_total; /* of the running request, else 0 */
-    bool running;
-    double running_since;
+    uint64_t prefill_done, prefill_total; /* of the running requests together, else 0 */
+    uint32_t running;
+    double running_since; /* the one that has run longest; 0: none */
     uint32_t waiting;
     tt_engine_stats stats; /* as of a moment ago */
 } tt_work_view;

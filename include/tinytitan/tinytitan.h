@@ -6,18 +6,18 @@
  *
  * Nouns and lifetimes
  *   tt_model      an opened install: architecture, resident weights, expert cache. Read-only after
- * load and shareable: several sessions may use one model, but only one of them may be inside a call
- * at a time (the expert cache has one caller). tt_session    one timeline on a model: tokens, KV
- * rows, recurrent and convolution state, the last logits. One thread at a time. The model must
- * outlive it. tt_sampler    a chooser of the next id with its own random state. Knows no model. One
- * thread at a time. tt_tokenizer  text <-> ids, chat template, tool-call parsing. Opens without
- * weights. Read-only after load and usable from several threads; a tt_decoder belongs to one
- * thread.
- *   tt_state_cache  what prompts have left behind, for the sessions of one model: a prompt that
- * begins like one before it is not read again from its start. The model must outlive it, and it the
- * sessions that use it. Calls on it and on those sessions come from one thread at a time.
- *   tt_grammar    a compiled language that answers can be held to, tt_lexicon the tokens laid out
- * for that, tt_constraint one answer's place in a grammar.
+ *                 load and shareable: several sessions may use one model, but only one call at a
+ * time may be made on them (the expert cache has one caller); tt_session_decode_all is one call for
+ * several of them, and may be made inside the callbacks of another's prompt. tt_session    one
+ * timeline on a model: tokens, KV rows, recurrent and convolution state, the last logits. One
+ * thread at a time. The model must outlive it. tt_sampler    a chooser of the next id with its own
+ * random state. Knows no model. One thread at a time. tt_tokenizer  text <-> ids, chat template,
+ * tool-call parsing. Opens without weights. Read-only after load and usable from several threads; a
+ * tt_decoder belongs to one thread. tt_state_cache  what prompts have left behind, for the sessions
+ * of one model: a prompt that begins like one before it is not read again from its start. The model
+ * must outlive it, and it the sessions that use it. Calls on it and on those sessions come from one
+ * thread at a time. tt_grammar    a compiled language that answers can be held to, tt_lexicon the
+ * tokens laid out for that, tt_constraint one answer's place in a grammar.
  *
  * Rules
  *   Every function that can fail returns tt_status (0 is success) and fills the caller's tt_error
@@ -222,7 +222,9 @@ typedef struct tt_plan {
     uint64_t draft;        /* bytes for guessing tokens, part of total: the draft's weights, expert
                               slots and rows, and what undoes rows that were guessed wrong */
     uint32_t draft_kind, draft_width; /* as in tt_model_options */
-    uint64_t reserved[4];
+    uint64_t ngram_table;             /* bytes of the n-gram table, which stays on disk; 0: none */
+    uint64_t ngram_rows;              /* of it, that a token reads */
+    uint64_t reserved[2];
 } tt_plan;
 
 /* Fills `plan` for the install at `path`. TT_ERR_BUDGET (with `plan` filled) when it cannot fit:
@@ -472,6 +474,29 @@ TT_API TT_MUST_CHECK tt_status tt_state_cache_create(tt_model *model, tt_state_c
                                                      tt_error *err);
 TT_API void tt_state_cache_close(tt_state_cache **cache);
 
+/* The directory that keeps state from one run to the next (docs/format-state.md). */
+typedef struct tt_state_disk_options {
+    const char *dir; /* made when it is not there; must be the user's own, and closed to others */
+    uint64_t limit;  /* bytes of its files; 0: 8 GiB */
+    const char *render; /* how prompts are made of conversations: a word of a-z 0-9 _ . - that
+                           state is bound to, such as "chat"; NULL: "none" */
+    uint64_t reserved[4];
+} tt_state_disk_options;
+
+/* From now on the cache, which must be empty still, has a directory: what prompts leave is written
+ * there while nothing else is to be done, and prompts begin with what is there. It takes an eighth
+ * of the cache's memory at most. A directory that is another user's, or that others may write to,
+ * is TT_ERR_INVALID; one that another process uses, or that cannot be read or written, is left
+ * alone: TT_OK, counted as refused, and tt_state_cache_disk_note says so. */
+TT_API TT_MUST_CHECK tt_status tt_state_cache_use_disk(tt_state_cache *cache,
+                                                       const tt_state_disk_options *opts,
+                                                       tt_error *err);
+/* A sentence about the directory when there is something to say: why it is not used, or which line
+ * of the key all that is there has otherwise. Else "". Owned by the cache. */
+TT_API const char *tt_state_cache_disk_note(const tt_state_cache *cache);
+/* Waits until what was left for the directory is written. Closing does it too. */
+TT_API void tt_state_cache_flush(tt_state_cache *cache);
+
 /* From now on the session finds and leaves its prompts there; NULL: nowhere. A cache of another
  * model is TT_ERR_INVALID. */
 TT_API TT_MUST_CHECK tt_status tt_session_use_cache(tt_session *session, tt_state_cache *cache,
@@ -492,6 +517,20 @@ typedef struct tt_session_reuse {
 
 TT_API void tt_session_get_reuse(const tt_session *session, tt_session_reuse *reuse);
 
+/* Of the directory; zeros without one. */
+typedef struct tt_state_disk_stats {
+    uint64_t limit, bytes;        /* of its files */
+    uint64_t blocks, checkpoints; /* there, those of other keys among them */
+    uint64_t writes, written;     /* files of rows and checkpoints, and their bytes */
+    uint64_t index_written;       /* bytes of indexes */
+    uint64_t reads, read;         /* files and bytes */
+    uint64_t waiting;             /* files that are to be written */
+    uint64_t dropped;             /* files that were to be written and were not */
+    uint64_t evicted;             /* checkpoints */
+    uint64_t swept;               /* files that were not in the index, at the start */
+    uint64_t reserved[4];
+} tt_state_disk_stats;
+
 typedef struct tt_state_cache_stats {
     uint64_t limit, bytes;                     /* of memory */
     uint64_t blocks, checkpoints;              /* in memory */
@@ -500,6 +539,7 @@ typedef struct tt_state_cache_stats {
     uint64_t served[TT_TIERS][TT_CHECKPOINTS]; /* tokens that were not computed again */
     uint64_t refused[TT_REFUSALS];
     uint64_t evicted; /* checkpoints */
+    tt_state_disk_stats disk;
     uint64_t reserved[8];
 } tt_state_cache_stats;
 

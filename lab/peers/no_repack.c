@@ -17,8 +17,10 @@ void *ggml_backend_reg_get_proc_address(void *reg, const char *name)
     if (real == NULL) {
         /* Loaded by node without RTLD_GLOBAL, so RTLD_NEXT does not see it. */
         void *lib = dlopen("libggml-base.so", RTLD_LAZY | RTLD_NOLOAD);
-        if (lib != NULL)
+        if (lib != NULL) {
             real = (void *(*)(void *, const char *))dlsym(lib, "ggml_backend_reg_get_proc_address");
+            dlclose(lib); /* whoever loaded it keeps it */
+        }
     }
     if (real == NULL) { /* without it the peer would run with other threads than asked for */
         fprintf(stderr, "no_repack: libggml-base.so is not loaded\n");

@@ -160,6 +160,40 @@ typedef struct tt_ops {
     /* h[t] += acc[t] + sigmoid(sg[t]) * shared[t], rows of H */
     void (*moe_add)(tt_backend *be, float *h, const float *acc, const float *shared,
                     const float *sg, uint32_t H, uint32_t T);
+
+    /* ---- qwen4_exp; S streams of H values stand side by side in a row: [T, S, H] ---- */
+
+    /* rms_norm of every stream, with its own factors w[S, H]. May be in place. 5.2 */
+    void (*stream_norm)(tt_backend *be, float *y, const float *x, const float *w, uint32_t S,
+                        uint32_t H, float eps, uint32_t T);
+    /* x = silu(f * x), n values */
+    void (*silu_scaled)(tt_backend *be, float *x, float f, size_t n);
+    /* x[T, H] = mean over streams of sigmoid(m) * r; m, r [T, S, H] */
+    void (*mix_streams)(tt_backend *be, float *x, const float *m, const float *r, uint32_t S,
+                        uint32_t H, uint32_t T);
+    /* R[t, s] += 2 sigmoid(inject[t, s] / S) * y[t] */
+    void (*add_streams)(tt_backend *be, float *R, const float *y, const float *inject, uint32_t S,
+                        uint32_t H, uint32_t T);
+    /* p[t, s] = sigmoid(sign(d) sqrt(max(|d|, 1e-6))) * v[t], d = k[t, s] . q[t, s] / sqrt(H).
+     * p may be k or q. 5.5 */
+    void (*ngram_gate)(tt_backend *be, float *p, const float *k, const float *q, const float *v,
+                       uint32_t S, uint32_t H, uint32_t T);
+    /* conv_silu with D rows from tap to tap; state[3 * D, C]. */
+    void (*conv_dilated)(tt_backend *be, float *c, float *state, const float *u, const float *w,
+                         uint32_t C, uint32_t D, uint32_t T);
+    /* y[n, d] = mean of each `block` rows of x[n * block, d] */
+    void (*mean_rows)(tt_backend *be, float *y, const float *x, uint32_t d, uint32_t block,
+                      uint32_t n);
+    /* The K best of the blocks that are complete at position pos0 + t, by the sum over heads of
+     * max(0, scores[t, h, b]): higher sum, then lower block; ascending. There are more than K.
+     * scores[T, heads, ld] is used up. 5.4 */
+    void (*pick_blocks)(tt_backend *be, uint32_t *picks, float *scores, uint32_t heads, size_t ld,
+                        uint32_t block, uint32_t K, uint32_t pos0, uint32_t T);
+    /* attend of row t to the blocks picks[t, K] and to the rows behind the last complete block.
+     * `work` has room for K * block + block - 1 rows. */
+    void (*attend_blocks)(tt_backend *be, float *o, const float *q, const tt_kv_layer *kv,
+                          const tt_kv_layer *work, const uint32_t *picks, uint32_t block,
+                          uint32_t K, uint32_t q_heads, uint32_t pos0, uint32_t T);
 } tt_ops;
 
 struct tt_backend {

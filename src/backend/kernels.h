@@ -110,6 +110,19 @@ typedef struct tt_kernels {
     void (*route)(uint32_t *ids, float *weights, const float *logits, uint32_t E, uint32_t K);
     /* one row of H */
     void (*moe_add)(float *h, const float *acc, const float *shared, float sg, uint32_t H);
+
+    /* n values */
+    void (*silu_scaled)(float *x, float f, size_t n);
+    /* one row */
+    void (*mix_streams)(float *x, const float *m, const float *r, uint32_t S, uint32_t H);
+    void (*ngram_gate)(float *p, const float *k, const float *q, const float *v, uint32_t S,
+                       uint32_t H);
+    /* channels [c0, c1) of all T rows; state likewise */
+    void (*conv_dilated)(float *c, float *state, const float *u, const float *w, uint32_t C,
+                         uint32_t c0, uint32_t c1, uint32_t D, uint32_t T);
+    /* one row that sees B > K blocks */
+    void (*pick_blocks)(uint32_t *picks, float *scores, uint32_t heads, size_t ld, uint32_t B,
+                        uint32_t K);
 } tt_kernels;
 
 void tt_ref_fill(tt_kernels *k);

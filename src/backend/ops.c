@@ -601,4 +601,13 @@ const tt_ops tt_cpu_ops = {
     .experts_down = tt_op_experts_down,
     .experts_reduce = op_experts_reduce,
     .moe_add = op_moe_add,
+    .stream_norm = tt_op_stream_norm,
+    .silu_scaled = tt_op_silu_scaled,
+    .mix_streams = tt_op_mix_streams,
+    .add_streams = tt_op_add_streams,
+    .ngram_gate = tt_op_ngram_gate,
+    .conv_dilated = tt_op_conv_dilated,
+    .mean_rows = tt_op_mean_rows,
+    .pick_blocks = tt_op_pick_blocks,
+    .attend_blocks = tt_op_attend_blocks,
 };

@@ -1,6 +1,7 @@
 /* ops_int.h: what the files of the drivers share.
  *
- * Owns:      the way work is handed to the pool; the matrix ops, which have a file of their own.
+ * Owns:      the way work is handed to the pool; the matrix ops and those of qwen4_exp, which have
+ *            files of their own.
  * Not here:  leaves (kernels.h).
  * Laws:      results do not depend on the cut.
  * Threads:   as in backend.h.
@@ -49,5 +50,25 @@ void tt_op_swiglu(tt_backend *be, float *y, const float *x, const tt_mat *Wg, co
                   uint32_t T);
 void tt_op_experts_gate_up(tt_backend *be, const tt_expert_job *jobs, uint32_t n);
 void tt_op_experts_down(tt_backend *be, const tt_expert_job *jobs, uint32_t n);
+
+/* ops_streams.c */
+void tt_op_stream_norm(tt_backend *be, float *y, const float *x, const float *w, uint32_t S,
+                       uint32_t H, float eps, uint32_t T);
+void tt_op_silu_scaled(tt_backend *be, float *x, float f, size_t n);
+void tt_op_mix_streams(tt_backend *be, float *x, const float *m, const float *r, uint32_t S,
+                       uint32_t H, uint32_t T);
+void tt_op_add_streams(tt_backend *be, float *R, const float *y, const float *inject, uint32_t S,
+                       uint32_t H, uint32_t T);
+void tt_op_ngram_gate(tt_backend *be, float *p, const float *k, const float *q, const float *v,
+                      uint32_t S, uint32_t H, uint32_t T);
+void tt_op_conv_dilated(tt_backend *be, float *c, float *state, const float *u, const float *w,
+                        uint32_t C, uint32_t D, uint32_t T);
+void tt_op_mean_rows(tt_backend *be, float *y, const float *x, uint32_t d, uint32_t block,
+                     uint32_t n);
+void tt_op_pick_blocks(tt_backend *be, uint32_t *picks, float *scores, uint32_t heads, size_t ld,
+                       uint32_t block, uint32_t K, uint32_t pos0, uint32_t T);
+void tt_op_attend_blocks(tt_backend *be, float *o, const float *q, const tt_kv_layer *kv,
+                         const tt_kv_layer *work, const uint32_t *picks, uint32_t block,
+                         uint32_t K, uint32_t q_heads, uint32_t pos0, uint32_t T);
 
 #endif

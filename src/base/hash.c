@@ -74,6 +74,13 @@ tt_status tt_sha256_of(const void *bytes, size_t n, char hex[TT_SHA256_HEX], tt_
     return st;
 }
 
+tt_status tt_sha256_raw(const void *bytes, size_t n, unsigned char digest[32], tt_error *err)
+{
+    if (EVP_Digest(bytes, n, digest, NULL, EVP_sha256(), NULL) != 1)
+        return tt_fail(err, TT_ERR_INTERNAL, "SHA-256 is not available from libcrypto");
+    return TT_OK;
+}
+
 bool tt_sha256_hex_valid(const char *hex)
 {
     return strlen(hex) == 64 && strspn(hex, "0123456789abcdef") == 64;

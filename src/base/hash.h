@@ -24,6 +24,9 @@ void tt_sha256_close(tt_sha256 **ctx);
 /* One call over a block. */
 TT_MUST_CHECK tt_status tt_sha256_of(const void *bytes, size_t n, char hex[TT_SHA256_HEX],
                                      tt_error *err);
+/* The same as 32 bytes. */
+TT_MUST_CHECK tt_status tt_sha256_raw(const void *bytes, size_t n, unsigned char digest[32],
+                                      tt_error *err);
 /* True for exactly 64 lower-case hexadecimal characters. */
 bool tt_sha256_hex_valid(const char *hex);
 

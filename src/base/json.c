@@ -34,21 +34,76 @@ static bool too_deep(const char *text, size_t len, uint32_t most, size_t *where)
     return false;
 }
 
+/* ---- whole numbers that 64 bits do not hold ----
+ *
+ * jansson refuses them, or reads every whole number as a double. Here those alone become doubles: a
+ * fraction of zero is put behind them on their way to jansson. */
+
+#define POINT     ".0"
+#define POINT_LEN 2u
+
+/* Whether the digits from `digits` on are more than an int64_t. */
+static bool is_large(bool negative, const char *digits, size_t n)
+{
+    const char *most = negative ? "9223372036854775808" : "9223372036854775807";
+    return n > 19 || (n == 19 && memcmp(digits, most, 19) > 0);
+}
+
+/* The end of the next such number from `p` on, which is outside of strings; NULL if there is none.
+ */
+static const char *next_large(const char *p, const char *end)
+{
+    bool in_string = false;
+    while (p < end) {
+        char c = *p++;
+        if (in_string && c == '\\')
+            p++;
+        else if (c == '"')
+            in_string = !in_string;
+        if (in_string || ((c < '0' || c > '9') && c != '-'))
+            continue;
+        const char *digits = c == '-' ? p : p - 1;
+        for (p = digits; p < end && *p >= '0' && *p <= '9';)
+            p++;
+        bool whole = p == end || (*p != '.' && *p != 'e' && *p != 'E');
+        if (whole && is_large(c == '-', digits, (size_t)(p - digits)))
+            return p;
+        /* The digits of a fraction or an exponent are none of a whole number. */
+        while (!whole && p < end && strchr("+-.0123456789Ee", *p) != NULL)
+            p++;
+    }
+    return NULL;
+}
+
+/* What stood at byte `at` of the text that jansson was given. */
+static int64_t place_of(const char *text, size_t len, int64_t at)
+{
+    const char *p = text;
+    while ((p = next_large(p, text + len)) != NULL && p - text < at)
+        at -= POINT_LEN;
+    return at;
+}
+
 typedef struct source {
-    const char *text;
-    size_t left;
+    const char *p, *large, *end; /* what is left, the next large number in it */
     bool (*stop)(void);
 } source;
 
+/* jansson asks for a kilobyte at a time. */
 static size_t read_source(void *to, size_t n, void *ctx)
 {
     source *s = ctx;
-    n = n < s->left ? n : s->left;
     if (s->stop != NULL && s->stop())
         return 0;
-    memcpy(to, s->text, n);
-    s->text += n;
-    s->left -= n;
+    if (s->p == s->large) {
+        s->large = next_large(s->p, s->end);
+        memcpy(to, POINT, POINT_LEN);
+        return POINT_LEN;
+    }
+    size_t left = (size_t)((s->large != NULL ? s->large : s->end) - s->p);
+    n = n < left ? n : left;
+    memcpy(to, s->p, n);
+    s->p += n;
     return n;
 }
 
@@ -56,7 +111,6 @@ tt_status tt_json_parse_until(const char *text, size_t len, uint32_t depth, cons
                               bool (*stop)(void), json_t **out, tt_error *err)
 {
     const size_t flags = JSON_REJECT_DUPLICATES | JSON_DECODE_ANY | JSON_ALLOW_NUL;
-    source s = {text, len, stop};
     size_t where = 0;
     if (too_deep(text, len, depth, &where))
         return tt_fail_at(err, TT_ERR_LIMIT, file, (int64_t)where,
@@ -66,13 +120,13 @@ tt_status tt_json_parse_until(const char *text, size_t len, uint32_t depth, cons
     if (nul != NULL)
         return tt_fail_at(err, TT_ERR_FORMAT, file, nul - text,
                           "broken JSON: a NUL byte at offset %td", nul - text);
+    source s = {text, next_large(text, text + len), text + len, stop};
     json_error_t je;
-    json_t *tree = stop != NULL ? json_load_callback(read_source, &s, flags, &je)
-                                : json_loadb(text, len, flags, &je);
+    json_t *tree = json_load_callback(read_source, &s, flags, &je);
     if (tree == NULL && stop != NULL && stop())
         return tt_fail_at(err, TT_ERR_NOMEM, file, -1, "no memory for the JSON");
     if (tree == NULL)
-        return tt_fail_at(err, TT_ERR_FORMAT, file, je.position,
+        return tt_fail_at(err, TT_ERR_FORMAT, file, place_of(text, len, je.position),
                           "broken JSON at line %d, column %d: %s", je.line, je.column, je.text);
     *out = tree;
     return TT_OK;

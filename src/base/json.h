@@ -16,7 +16,8 @@
 #include "base/status.h"
 
 /* Parses `len` bytes. `file` names them in errors. Duplicate keys are refused; any JSON value is
- * accepted. */
+ * accepted. A whole number that an int64_t cannot hold becomes a real, the double next to it; what
+ * a double cannot hold is refused. */
 TT_MUST_CHECK tt_status tt_json_parse(const char *text, size_t len, const char *file, json_t **out,
                                       tt_error *err);
 /* The same with a depth of the caller's. */

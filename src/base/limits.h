@@ -21,20 +21,24 @@
 #define TT_TENSOR_ALIGN 64u /* alignment of tensors: one cache line, one AVX-512 register */
 #define TT_GROUP        64u /* affine quantization group, values */
 
-#define TT_MAX_LAYERS      256u  /* largest published sibling has 60 */
-#define TT_MAX_EXPERTS     4096u /* published: 512 */
-#define TT_MAX_TOP_K       64u   /* published: 10 */
-#define TT_MAX_HIDDEN      65536u
-#define TT_MAX_HEADS       1024u
-#define TT_MAX_HEAD_DIM    1024u
-#define TT_MAX_VOCAB       4194304u
-#define TT_MAX_CONTEXT     4194304u /* tokens; native contexts are 262,144, YaRN multiplies by 4 */
-#define TT_MAX_TENSOR_RANK 4u
-#define TT_MAX_SOURCE_RANK 8u       /* in checkpoints; published vision weights have 5 */
-#define TT_MAX_TENSORS     1048576u /* published: 152,089 */
-#define TT_MAX_SHARDS      4096u
-#define TT_MAX_NAME        512u /* bytes of a tensor name */
-#define TT_MAX_PATH        4096u
+#define TT_MAX_LAYERS       256u  /* largest published sibling has 60 */
+#define TT_MAX_EXPERTS      4096u /* published: 512 */
+#define TT_MAX_TOP_K        64u   /* published: 10 */
+#define TT_MAX_HIDDEN       65536u
+#define TT_MAX_HEADS        1024u
+#define TT_MAX_HEAD_DIM     1024u
+#define TT_MAX_STREAMS      8u     /* of a residual; published: 4 */
+#define TT_MAX_INDEX_BUDGET 65536u /* tokens that sparse attention looks at; published: 2,048 */
+#define TT_MAX_NGRAM        8u     /* tokens of an n-gram; published: 3 */
+#define TT_MAX_NGRAM_ROWS   64u    /* of the n-gram table, a token; published: 16 */
+#define TT_MAX_VOCAB        4194304u
+#define TT_MAX_CONTEXT      4194304u /* tokens; native contexts are 262,144, YaRN multiplies by 4 */
+#define TT_MAX_TENSOR_RANK  4u
+#define TT_MAX_SOURCE_RANK  8u       /* in checkpoints; published vision weights have 5 */
+#define TT_MAX_TENSORS      1048576u /* published: 152,089 */
+#define TT_MAX_SHARDS       4096u
+#define TT_MAX_NAME         512u /* bytes of a tensor name */
+#define TT_MAX_PATH         4096u
 
 #define TT_MAX_SAFETENSORS_HEADER (128 * TT_MIB) /* 92,161 tensors make 12.8 MB */
 #define TT_MAX_INDEX_JSON         (128 * TT_MIB) /* model.safetensors.index.json */

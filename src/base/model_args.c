@@ -70,6 +70,10 @@ size_t tt_model_args_rows(tt_arg *table, tt_model_options *m, tt_model_words *w)
                     "keep the state of prompts for those that begin alike (default on)"),
         TT_OPT_STRING("prompt-cache-memory", &w->prompt_cache_memory, "SIZE|auto",
                       "what of the budget that may take (default auto: a tenth)"),
+        TT_OPT_STRING("prompt-cache-disk", &w->disk.dir, "DIR",
+                      "keep it in this private directory too, from one run to the next"),
+        TT_OPT_SIZE("prompt-cache-disk-limit", &w->disk.limit, "SIZE", TT_MIB, 0,
+                    "what its files may take (default 8G)"),
         TT_OPT_ENUM("draft", &w->draft, draft_words,
                     "guess coming tokens, from what was there before or by the model's own draft, "
                     "and look at several in one step; never changes an answer (default off)"),
@@ -120,10 +124,28 @@ tt_status tt_model_args_warm(const char *text, float *seconds, tt_error *err)
     return TT_OK;
 }
 
+static tt_status check_disk(const tt_model_words *w, tt_error *err)
+{
+    if (w->disk.dir == NULL && w->disk.limit > 0)
+        return tt_fail(err, TT_ERR_INVALID,
+                       "--prompt-cache-disk-limit has no effect without --prompt-cache-disk: name "
+                       "a directory, or drop it");
+    if (w->disk.dir == NULL)
+        return TT_OK;
+    if (w->disk.dir[0] == '\0')
+        return tt_fail(err, TT_ERR_INVALID, "--prompt-cache-disk is empty, must be a directory");
+    return w->prompt_cache == 1
+               ? TT_OK
+               : tt_fail(err, TT_ERR_INVALID,
+                         "--prompt-cache-disk has no effect with --prompt-cache off: drop one of "
+                         "them");
+}
+
 static tt_status apply_prompt_cache(tt_model_options *m, const tt_model_words *w, tt_error *err)
 {
     const char *size = w->prompt_cache_memory;
     m->prompt_cache = w->prompt_cache == 1 ? TT_PROMPT_CACHE_AUTO : 0;
+    TT_TRY(check_disk(w, err));
     if (size == NULL)
         return TT_OK;
     if (w->prompt_cache == 0)

@@ -5,7 +5,7 @@
 
 /* ---- the fields, each stated once ---- */
 
-enum { DENSE = 1, MOE = 2, BOTH = 3 };
+enum { DENSE = 1, MOE = 2, QWEN4 = 4, EXPERTS = MOE | QWEN4, ALL = 7 };
 
 typedef struct u32_field {
     const char *name;   /* in manifests: the name of the member */
@@ -22,25 +22,37 @@ typedef struct u32_field {
     }
 
 static const u32_field u32_fields[] = {
-    FIELD(hidden_size, "hidden_size", 1, TT_MAX_HIDDEN, BOTH),
-    FIELD(n_layers, "num_hidden_layers", 1, TT_MAX_LAYERS, BOTH),
-    FIELD(vocab_size, "vocab_size", 1, TT_MAX_VOCAB, BOTH),
-    FIELD(max_position, "max_position_embeddings", 1, TT_MAX_CONTEXT, BOTH),
-    FIELD(n_heads, "num_attention_heads", 1, TT_MAX_HEADS, BOTH),
-    FIELD(n_kv_heads, "num_key_value_heads", 1, TT_MAX_HEADS, BOTH),
-    FIELD(head_dim, "head_dim", 2, TT_MAX_HEAD_DIM, BOTH),
-    FIELD(lin_key_heads, "linear_num_key_heads", 1, TT_MAX_HEADS, BOTH),
-    FIELD(lin_value_heads, "linear_num_value_heads", 1, TT_MAX_HEADS, BOTH),
-    FIELD(lin_key_dim, "linear_key_head_dim", 1, TT_MAX_HEAD_DIM, BOTH),
-    FIELD(lin_value_dim, "linear_value_head_dim", 1, TT_MAX_HEAD_DIM, BOTH),
-    FIELD(conv_kernel, NULL, 4, 4, BOTH),
-    FIELD(n_experts, "num_experts", 1, TT_MAX_EXPERTS, MOE),
-    FIELD(top_k, "num_experts_per_tok", 1, TT_MAX_TOP_K, MOE),
-    FIELD(moe_intermediate, "moe_intermediate_size", 1, TT_MAX_HIDDEN, MOE),
-    FIELD(shared_intermediate, "shared_expert_intermediate_size", 1, TT_MAX_HIDDEN, MOE),
+    FIELD(hidden_size, "hidden_size", 1, TT_MAX_HIDDEN, ALL),
+    FIELD(n_layers, "num_hidden_layers", 1, TT_MAX_LAYERS, ALL),
+    FIELD(vocab_size, "vocab_size", 1, TT_MAX_VOCAB, ALL),
+    FIELD(max_position, "max_position_embeddings", 1, TT_MAX_CONTEXT, ALL),
+    FIELD(n_heads, "num_attention_heads", 1, TT_MAX_HEADS, ALL),
+    FIELD(n_kv_heads, "num_key_value_heads", 1, TT_MAX_HEADS, ALL),
+    FIELD(head_dim, "head_dim", 2, TT_MAX_HEAD_DIM, ALL),
+    FIELD(lin_key_heads, "linear_num_key_heads", 1, TT_MAX_HEADS, ALL),
+    FIELD(lin_value_heads, "linear_num_value_heads", 1, TT_MAX_HEADS, ALL),
+    FIELD(lin_key_dim, "linear_key_head_dim", 1, TT_MAX_HEAD_DIM, ALL),
+    FIELD(lin_value_dim, "linear_value_head_dim", 1, TT_MAX_HEAD_DIM, ALL),
+    FIELD(conv_kernel, NULL, 4, 4, ALL),
+    FIELD(n_experts, "num_experts", 1, TT_MAX_EXPERTS, EXPERTS),
+    FIELD(top_k, "num_experts_per_tok", 1, TT_MAX_TOP_K, EXPERTS),
+    FIELD(moe_intermediate, "moe_intermediate_size", 1, TT_MAX_HIDDEN, EXPERTS),
+    FIELD(shared_intermediate, "shared_expert_intermediate_size", 1, TT_MAX_HIDDEN, EXPERTS),
     FIELD(intermediate, "intermediate_size", 1, TT_MAX_HIDDEN, DENSE),
-    FIELD(yarn_original_context, NULL, 0, TT_MAX_CONTEXT, BOTH),
-    FIELD(n_mtp_layers, NULL, 0, 1, BOTH),
+    FIELD(yarn_original_context, NULL, 0, TT_MAX_CONTEXT, ALL),
+    FIELD(n_mtp_layers, NULL, 0, 1, ALL),
+    FIELD(streams, "hc_count", 1, TT_MAX_STREAMS, QWEN4),
+    FIELD(mix_rank, "hc_lowrank", 1, TT_MAX_HIDDEN, QWEN4),
+    FIELD(indexer_heads, "indexer_n_heads", 1, TT_MAX_HEADS, QWEN4),
+    FIELD(indexer_dim, "indexer_head_dim", 2, TT_MAX_HEAD_DIM, QWEN4),
+    FIELD(indexer_budget, "indexer_budget", 1, TT_MAX_CONTEXT, QWEN4),
+    FIELD(indexer_block, "indexer_compress_ratio", 1, TT_BLOCK, QWEN4),
+    FIELD(ngram_layer, NULL, 0, TT_MAX_LAYERS - 1, QWEN4),
+    FIELD(ngram_size, "ngram_size", 2, TT_MAX_NGRAM, QWEN4),
+    FIELD(ngram_heads, "heads_per_ngram", 1, TT_MAX_HEADS, QWEN4),
+    FIELD(ngram_dim, "ple_embed_dim", 1, TT_MAX_HIDDEN, QWEN4),
+    FIELD(ngram_rows, NULL, 1, UINT32_MAX, QWEN4),
+    FIELD(ngram_eos, "eos_token_id", 0, TT_MAX_VOCAB - 1, QWEN4),
 };
 
 typedef struct number_field {
@@ -82,7 +94,9 @@ const char *tt_family_name(tt_family f)
 
 static bool has(const u32_field *f, tt_family family)
 {
-    return f->families & (family == TT_FAMILY_QWEN3_5_MOE ? MOE : DENSE);
+    return f->families & (family == TT_FAMILY_QWEN4_EXP     ? QWEN4
+                          : family == TT_FAMILY_QWEN3_5_MOE ? MOE
+                                                            : DENSE);
 }
 
 static uint32_t *u32_at(tt_arch *a, size_t at)
@@ -133,11 +147,33 @@ static tt_status check_ranges(const tt_arch *a, const char *file, tt_error *err)
     return TT_OK;
 }
 
+/* What the sizes of qwen4_exp have to do with one another. */
+static tt_status check_qwen4(const tt_arch *a, const char *file, tt_error *err)
+{
+    if (TT_BLOCK % a->indexer_block != 0 || a->indexer_dim % a->indexer_block != 0)
+        INVALID("indexer_block %u does not divide %u and indexer_dim %u", a->indexer_block,
+                TT_BLOCK, a->indexer_dim);
+    if (a->indexer_budget % a->indexer_block != 0 || a->indexer_budget > TT_MAX_INDEX_BUDGET)
+        INVALID("indexer_budget %u is not a multiple of indexer_block %u up to %u",
+                a->indexer_budget, a->indexer_block, TT_MAX_INDEX_BUDGET);
+    if (a->head_dim * a->partial_rotary > a->indexer_dim)
+        INVALID("indexer_dim %u is less than the %g rotary dimensions", a->indexer_dim,
+                a->head_dim * a->partial_rotary);
+    if (a->ngram_layer >= a->n_layers)
+        INVALID("ngram_layer is %u, there are %u layers", a->ngram_layer, a->n_layers);
+    if (tt_arch_ngrams(a) > TT_MAX_NGRAM_ROWS || a->ngram_dim % tt_arch_ngrams(a) != 0)
+        INVALID("ngram_dim %u cannot be cut into the rows of %u heads (at most %u)", a->ngram_dim,
+                tt_arch_ngrams(a), TT_MAX_NGRAM_ROWS);
+    if (tt_arch_residual(a) > 4 * TT_MAX_HIDDEN)
+        INVALID("%u streams of %u values are more than %u", a->streams, a->hidden_size,
+                4 * TT_MAX_HIDDEN);
+    return TT_OK;
+}
+
 tt_status tt_arch_check(const tt_arch *a, const char *file, tt_error *err)
 {
-    if (a->family == TT_FAMILY_QWEN4_EXP)
-        REFUSE("models of family qwen4_exp are not supported yet");
-    if (a->family != TT_FAMILY_QWEN3_5 && a->family != TT_FAMILY_QWEN3_5_MOE)
+    if (a->family != TT_FAMILY_QWEN3_5 && a->family != TT_FAMILY_QWEN3_5_MOE &&
+        a->family != TT_FAMILY_QWEN4_EXP)
         INVALID("family %d is unknown", (int)a->family);
     TT_TRY(check_ranges(a, file, err));
     for (uint32_t i = 0; i < a->n_layers; i++)
@@ -157,7 +193,7 @@ tt_status tt_arch_check(const tt_arch *a, const char *file, tt_error *err)
     if ((a->yarn_factor > 1) != (a->yarn_original_context > 0))
         INVALID("yarn_factor %g and yarn_original_context %u: both or neither", a->yarn_factor,
                 a->yarn_original_context);
-    return TT_OK;
+    return a->family == TT_FAMILY_QWEN4_EXP ? check_qwen4(a, file, err) : TT_OK;
 }
 
 /* ---- config.json ---- */
@@ -170,12 +206,10 @@ static tt_status parse_model_type(const char *type, const char *file, tt_family 
         if (strncmp(type, families[i].name, n) != 0 ||
             (type[n] != '\0' && strcmp(type + n, "_text") != 0))
             continue;
-        if (families[i].family == TT_FAMILY_QWEN4_EXP)
-            REFUSE("model_type \"%s\" (family qwen4_exp) is not supported yet", type);
         *out = families[i].family;
         return TT_OK;
     }
-    REFUSE("model_type \"%s\" is not supported: qwen3_5_moe and qwen3_5 are", type);
+    REFUSE("model_type \"%s\" is not supported: qwen3_5, qwen3_5_moe and qwen4_exp are", type);
 }
 
 /* The root's model_type decides; the text part's must not contradict it. */
@@ -215,7 +249,8 @@ static tt_status read_layers(const json_t *text, const char *file, tt_arch *a, t
             INVALID("layer_types[%u] must be a string", i);
         if (strcmp(type, "linear_attention") == 0)
             a->layer_kind[i] = TT_LAYER_LINEAR;
-        else if (strcmp(type, "full_attention") == 0)
+        else if (strcmp(type, "full_attention") == 0 ||
+                 (a->family == TT_FAMILY_QWEN4_EXP && strcmp(type, "qwen_sparse_attention") == 0))
             a->layer_kind[i] = TT_LAYER_FULL;
         else
             REFUSE("layer_types[%u] \"%s\" is not supported", i, type);
@@ -354,6 +389,62 @@ static tt_status read_sizes(const json_t *text, const char *file, tt_arch *a, tt
     return tt_json_get_number(text, "rms_norm_eps", file, 1e-20, 0.1, &a->rms_eps, err);
 }
 
+/* ---- config.json of qwen4_exp ---- */
+
+static bool is_prime(uint32_t n)
+{
+    for (uint32_t d = 2; d <= n / d; d++)
+        if (n % d == 0)
+            return false;
+    return n >= 2;
+}
+
+void tt_arch_ngram_sizes(uint32_t base, uint32_t n, uint32_t *sizes)
+{
+    for (uint32_t h = 0, p = base; h < n; p++)
+        if (is_prime(p))
+            sizes[h++] = p;
+}
+
+/* Each head has the next prime from the base on as its number of rows; the whole is rounded up. */
+static tt_status count_ngram_rows(const json_t *text, const char *file, tt_arch *a, tt_error *err)
+{
+    uint32_t base = 0, step = 128, heads = (a->ngram_size - 1) * a->ngram_heads;
+    uint32_t sizes[TT_MAX_NGRAM_ROWS];
+    uint64_t rows = 0;
+    TT_TRY(tt_json_get_u32(text, "ngram_vocab_size_base", file, 2, 1u << 30, &base, err));
+    TT_TRY(
+        tt_json_opt_u32(text, "make_ngram_vocab_size_divisible_by", file, 1, 1u << 20, &step, err));
+    if (heads > TT_MAX_NGRAM_ROWS)
+        INVALID("%u heads of n-grams are more than %u", heads, TT_MAX_NGRAM_ROWS);
+    tt_arch_ngram_sizes(base, heads, sizes);
+    for (uint32_t h = 0; h < heads; h++)
+        rows += sizes[h];
+    rows = (rows + step - 1) / step * step;
+    if (rows > UINT32_MAX)
+        INVALID("the n-gram table would have %llu rows", (unsigned long long)rows);
+    a->ngram_rows = (uint32_t)rows;
+    return TT_OK;
+}
+
+static tt_status read_qwen4(const json_t *text, const char *file, tt_arch *a, tt_error *err)
+{
+    const char *gate = NULL;
+    const json_t *ids = json_object_get(text, "ple_layer_ids"), *id = json_array_get(ids, 0);
+    if (a->family != TT_FAMILY_QWEN4_EXP)
+        return TT_OK;
+    TT_TRY(tt_json_get_string(text, "output_gate_type", file, &gate, err));
+    if (strcmp(gate, "sigmoid") != 0)
+        REFUSE("output_gate_type \"%s\" is not supported, only \"sigmoid\"", gate);
+    TT_TRY(check_fixed_number(text, "indexer_kv_heads", 1, file, err));
+    TT_TRY(check_fixed_number(text, "ple_conv_kernel_size", 4, file, err));
+    if (json_array_size(ids) != 1 || !json_is_integer(id) || json_integer_value(id) < 1 ||
+        json_integer_value(id) > a->n_layers)
+        REFUSE("ple_layer_ids must name one of the %u layers, counted from 1", a->n_layers);
+    a->ngram_layer = (uint32_t)json_integer_value(id) - 1;
+    return count_ngram_rows(text, file, a, err);
+}
+
 tt_status tt_arch_from_config(const json_t *config, const char *file, tt_arch *out, tt_error *err)
 {
     if (!json_is_object(config))
@@ -368,6 +459,7 @@ tt_status tt_arch_from_config(const json_t *config, const char *file, tt_arch *o
     TT_TRY(check_fixed(text, file, err));
     TT_TRY(read_sizes(text, file, &a, err));
     TT_TRY(read_layers(text, file, &a, err));
+    TT_TRY(read_qwen4(text, file, &a, err));
     TT_TRY(read_rope(text, file, &a, err));
     TT_TRY(tt_json_opt_bool(text, "tie_word_embeddings", file, &a.tied_head, err));
     TT_TRY(tt_json_opt_bool(config, "tie_word_embeddings", file, &a.tied_head, err));
@@ -465,8 +557,6 @@ tt_status tt_arch_from_json(const json_t *obj, const char *file, tt_arch *out, t
         INVALID("the architecture must be an object");
     tt_arch a = {0};
     TT_TRY(family_from_json(obj, file, &a.family, err));
-    if (a.family == TT_FAMILY_QWEN4_EXP)
-        return tt_arch_check(&a, file, err);
     const char *key;
     json_t *value;
     json_object_foreach((json_t *)(uintptr_t)obj, key, value)

@@ -47,6 +47,13 @@ typedef struct tt_arch {
     bool norm_offset; /* body norms are stored as w of (1 + w); false: stored as the whole factor */
     bool mtp_norm_offset;  /* the same for mtp.* */
     uint32_t n_mtp_layers; /* 0: no draft in this install */
+    /* qwen4_exp: streams of the residual, the indexer of its sparse attention, the n-gram table */
+    uint32_t streams, mix_rank; /* S; rank of the mixing matrices */
+    uint32_t indexer_heads, indexer_dim, indexer_budget, indexer_block; /* tokens: budget, block */
+    uint32_t ngram_layer;                                               /* from 0 */
+    uint32_t ngram_size, ngram_heads; /* tokens of the longest; heads a length */
+    uint32_t ngram_dim;               /* of all heads' rows together */
+    uint32_t ngram_rows, ngram_eos;   /* of the table; the id that ends a text */
 } tt_arch;
 
 /* Reads a checkpoint's config.json tree (`file` for errors): text_config or root, every spelling of
@@ -54,10 +61,12 @@ typedef struct tt_arch {
  * n_mtp_layers as configured. */
 TT_MUST_CHECK tt_status tt_arch_from_config(const json_t *config, const char *file, tt_arch *out,
                                             tt_error *err);
+/* The first n primes from `base` on: rows of the n-gram heads (qwen4_exp). */
+void tt_arch_ngram_sizes(uint32_t base, uint32_t n, uint32_t *sizes);
 /* Manifest object <-> record. Keys are the names of the members above, "family" as tt_family_name
  * has it, "layer_kind" an array of "linear" and "full"; the four members of MoE models stand only
- * in those, "intermediate" only in dense ones. Reading demands every key of the family and refuses
- * unknown ones. */
+ * in those, "intermediate" only in dense ones, those of qwen4_exp only there. Reading demands every
+ * key of the family and refuses unknown ones. */
 TT_MUST_CHECK tt_status tt_arch_to_json(const tt_arch *arch, json_t **out, tt_error *err);
 TT_MUST_CHECK tt_status tt_arch_from_json(const json_t *obj, const char *file, tt_arch *out,
                                           tt_error *err);
@@ -65,6 +74,20 @@ TT_MUST_CHECK tt_status tt_arch_from_json(const json_t *obj, const char *file, t
 TT_MUST_CHECK tt_status tt_arch_check(const tt_arch *arch, const char *file, tt_error *err);
 const char *tt_family_name(tt_family f); /* "qwen3_5_moe" */
 
+/* Width of the residual: H, or S of them. */
+static inline uint32_t tt_arch_residual(const tt_arch *a)
+{
+    return a->streams > 0 ? a->streams * a->hidden_size : a->hidden_size;
+}
+/* Rows of the n-gram table that a token reads, and values of one. */
+static inline uint32_t tt_arch_ngrams(const tt_arch *a)
+{
+    return a->streams > 0 ? (a->ngram_size - 1) * a->ngram_heads : 0;
+}
+static inline uint32_t tt_arch_ngram_cols(const tt_arch *a)
+{
+    return a->streams > 0 ? a->ngram_dim / tt_arch_ngrams(a) : 0;
+}
 static inline bool tt_arch_is_moe(const tt_arch *a)
 {
     return a->n_experts > 0;

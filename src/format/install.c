@@ -378,6 +378,11 @@ const tt_expert_layout *tt_install_mtp_expert_layout(const tt_install *in)
     return in->m.mtp_experts.n_experts > 0 ? &in->m.mtp_experts : NULL;
 }
 
+const tt_ngram_layout *tt_install_ngram_layout(const tt_install *in)
+{
+    return in->m.ngrams.rows > 0 ? &in->m.ngrams : NULL;
+}
+
 const char *tt_install_expert_path(const tt_install *in, uint32_t layer, bool mtp)
 {
     size_t i = (size_t)layer + (mtp ? in->m.arch.n_layers : 0);

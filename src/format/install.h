@@ -24,6 +24,7 @@
 #define TT_RECEIPT_NAME     "verified-install.json"
 #define TT_WEIGHTS_NAME     "model_weights.bin"
 #define TT_MTP_WEIGHTS_NAME "mtp_weights.bin"
+#define TT_NGRAM_NAME       "ngram_table.bin"
 #define TT_EXPERTS_DIR      "packed_experts"
 #define TT_TOKENIZER_DIR    "tokenizer"
 #define TT_CRC_NAME         TT_EXPERTS_DIR "/crc32c.bin"
@@ -76,6 +77,14 @@ typedef struct tt_expert_layout {
     tt_expert_mat gate, up, down;
 } tt_expert_layout;
 
+/* The n-gram table: rows of `cols` values, one behind the other, and zeros up to the page. */
+typedef struct tt_ngram_layout {
+    tt_dtype dtype; /* BF16 or F16 */
+    uint64_t rows;  /* 0: the model has no table */
+    uint32_t cols;
+    uint64_t row_bytes, file_bytes;
+} tt_ngram_layout;
+
 typedef struct tt_install tt_install;
 
 enum {
@@ -107,6 +116,8 @@ const tt_index_entry *tt_index_find(const tt_index *ix, const char *name); /* NU
 /* NULL for dense models. The MTP layer's experts have a layout of their own (NULL without). */
 const tt_expert_layout *tt_install_expert_layout(const tt_install *in);
 const tt_expert_layout *tt_install_mtp_expert_layout(const tt_install *in);
+/* NULL for models without an n-gram table. */
+const tt_ngram_layout *tt_install_ngram_layout(const tt_install *in);
 /* Path of the expert file of a layer, "…/packed_experts/layer_03.bin"; `mtp` selects mtp_NN.bin.
  * Owned. */
 const char *tt_install_expert_path(const tt_install *in, uint32_t layer, bool mtp);

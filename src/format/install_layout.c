@@ -139,6 +139,16 @@ tt_status tt_expert_layout_init(tt_expert_layout *out, uint32_t n_experts, uint3
     return TT_OK;
 }
 
+void tt_ngram_layout_init(tt_ngram_layout *out, const tt_arch *a, tt_dtype dtype)
+{
+    uint64_t row = (uint64_t)tt_arch_ngram_cols(a) * tt_dtype_bytes(dtype);
+    *out = (tt_ngram_layout){.dtype = dtype,
+                             .rows = a->ngram_rows,
+                             .cols = tt_arch_ngram_cols(a),
+                             .row_bytes = row,
+                             .file_bytes = tt_round_up(row * a->ngram_rows, TT_PAGE_ALIGN)};
+}
+
 void tt_expert_file_name(char out[64], uint32_t layer, bool mtp)
 {
     snprintf(out, 64, TT_EXPERTS_DIR "/%s_%02u.bin", mtp ? "mtp" : "layer", layer);

@@ -29,6 +29,9 @@ bool tt_tensor_name_valid(const char *name, size_t len);
  * The entries must be sorted. `file` is for errors. */
 TT_MUST_CHECK tt_status tt_index_layout(tt_index *ix, const char *file, tt_error *err);
 
+/* The n-gram table of an architecture, with values of a type. */
+void tt_ngram_layout_init(tt_ngram_layout *out, const tt_arch *a, tt_dtype dtype);
+
 /* Computes an expert table from types and dimensions. */
 TT_MUST_CHECK tt_status tt_expert_layout_init(tt_expert_layout *out, uint32_t n_experts,
                                               uint32_t hidden, uint32_t intermediate, tt_dtype gate,

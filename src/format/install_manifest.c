@@ -357,6 +357,27 @@ static tt_status section_experts(parse *p, const char *name, const json_t *s, tt
     return claim_layers(p, name, a->n_layers, false, &p->m->experts, err);
 }
 
+static tt_status section_ngrams(parse *p, const char *name, const json_t *s, tt_error *err)
+{
+    static const char *const known[] = {"must_understand", "file", "dtype", "rows", "cols", NULL};
+    const tt_arch *a = &p->m->arch;
+    const char *dtype = NULL;
+    uint32_t n = 0, cols = tt_arch_ngram_cols(a);
+    TT_TRY(tt_manifest_keys(s, known, "the section", p->file, err));
+    if (tt_arch_ngrams(a) == 0)
+        return tt_fail_at(err, TT_ERR_FORMAT, p->file, -1, "the model has no n-gram table");
+    TT_TRY(get_exact(s, "file", TT_NGRAM_NAME, p->file, err));
+    TT_TRY(tt_json_get_string(s, "dtype", p->file, &dtype, err));
+    tt_dtype is = strcmp(dtype, "BF16") == 0 ? TT_DTYPE_BF16 : TT_DTYPE_F16;
+    if (strcmp(dtype, tt_dtype_name(is)) != 0)
+        return tt_fail_at(err, TT_ERR_UNSUPPORTED, p->file, -1,
+                          "the n-gram table is \"%.40s\": BF16 and F16 can be read", dtype);
+    TT_TRY(tt_json_get_u32(s, "rows", p->file, a->ngram_rows, a->ngram_rows, &n, err));
+    TT_TRY(tt_json_get_u32(s, "cols", p->file, cols, cols, &n, err));
+    tt_ngram_layout_init(&p->m->ngrams, a, is);
+    return claim(p, name, TT_NGRAM_NAME, p->m->ngrams.file_bytes, err);
+}
+
 static tt_status section_mtp(parse *p, const char *name, const json_t *s, tt_error *err)
 {
     static const char *const dense[] = {"must_understand", "file", "index_bytes", "index_sha256",
@@ -417,9 +438,8 @@ static const struct {
     section_fn fn;
     bool must_understand;
 } sections[] = {
-    {"weights", section_weights, true},
-    {"experts", section_experts, true},
-    {"mtp", section_mtp, false},
+    {"weights", section_weights, true},      {"experts", section_experts, true},
+    {"ngrams", section_ngrams, true},        {"mtp", section_mtp, false},
     {"tokenizer", section_tokenizer, false},
 };
 
@@ -454,6 +474,7 @@ static tt_status read_sections(parse *p, tt_error *err)
     }
     const char *missing = m->weights.file == NULL                                 ? "weights"
                           : tt_arch_is_moe(&m->arch) && m->experts.n_experts == 0 ? "experts"
+                          : tt_arch_ngrams(&m->arch) > 0 && m->ngrams.rows == 0   ? "ngrams"
                           : m->arch.n_mtp_layers > 0 && m->mtp.file == NULL       ? "mtp"
                                                                                   : NULL;
     if (missing != NULL)

@@ -26,6 +26,7 @@ typedef struct tt_manifest {
     size_t n_files;
     tt_manifest_weights weights, mtp;
     tt_expert_layout experts, mtp_experts; /* n_experts 0: none */
+    tt_ngram_layout ngrams;                /* rows 0: none */
 } tt_manifest;
 
 /* Parses and checks; `file` is for errors. The fuzz target of manifests. */

@@ -1,6 +1,6 @@
 /* install_receipt.h: verified-install.json: parsing, and comparing it with what is on the disk.
  *
- * Owns:      docs/format-gturbo.md section 9 on the reading side; the sentence that tells how to
+ * Owns:      docs/format-gturbo.md section 10 on the reading side; the sentence that tells how to
  *            re-issue a receipt.
  * Not here:  hashing files (repack/verify.h), writing (install_writer.h).
  * Laws:      (1) the set of files is exactly the manifest's;  (2) there is no fallback: what does

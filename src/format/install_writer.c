@@ -75,6 +75,12 @@ static json_t *sections_json(const tt_manifest_content *c)
         rc |= json_object_set_new(all, "experts",
                                   json_pack("{s:b, s:s, s:o}", "must_understand", 1, "crc_file",
                                             TT_CRC_NAME, "layout", layout_json(c->experts)));
+    if (c->ngrams != NULL)
+        rc |= json_object_set_new(
+            all, "ngrams",
+            json_pack("{s:b, s:s, s:s, s:I, s:I}", "must_understand", 1, "file", TT_NGRAM_NAME,
+                      "dtype", tt_dtype_name(c->ngrams->dtype), "rows",
+                      (json_int_t)c->ngrams->rows, "cols", (json_int_t)c->ngrams->cols));
     if (c->mtp != NULL) {
         json_t *mtp = weights_json(TT_MTP_WEIGHTS_NAME, c->mtp, c->mtp_index_sha256, false);
         if (c->mtp_experts != NULL)

@@ -29,6 +29,7 @@ typedef struct tt_manifest_content {
     const tt_index *weights, *mtp; /* laid out; mtp NULL without draft */
     char weights_index_sha256[65], mtp_index_sha256[65];
     const tt_expert_layout *experts, *mtp_experts; /* NULL when there are none */
+    const tt_ngram_layout *ngrams;                 /* NULL when there are none */
     bool tokenizer;                                /* tokenizer/ has files */
     const tt_install_file *files;
     size_t n_files;

@@ -260,6 +260,10 @@ bool tt_automaton_rooms(tt_automaton *m);
 
 /* ---- automaton_finish.c ---- */
 
+/* From which of the n states no way leads to the end of their rule, or one that is too deep.
+ * TT_NO_STATE among them counts for one that has a way. */
+TT_MUST_CHECK tt_status tt_builder_without_end(tt_builder *b, const uint32_t *states, uint32_t n,
+                                               bool *without, tt_error *err);
 /* Checks and packs everything. TT_ERR_INVALID when no document ends, TT_ERR_LIMIT when the way to
  * the end is too deep. */
 TT_MUST_CHECK tt_status tt_automaton_finish(tt_builder *b, const tt_starts *starts,

@@ -486,7 +486,9 @@ static bool take_tables(finish *f)
 static void *shrink(void *p, size_t bytes)
 {
     void *q = realloc(p, bytes);
-    return q != NULL ? q : p;
+    if (q == NULL)
+        return p;
+    return q;
 }
 
 static tt_status pack(finish *f, tt_error *err)
@@ -508,6 +510,20 @@ static tt_status pack(finish *f, tt_error *err)
     if (!add_rows(m) || !take_tables(f) || !tt_automaton_rooms(m))
         return tt_fail(err, TT_ERR_NOMEM, "out of memory for the grammar");
     return TT_OK;
+}
+
+tt_status tt_builder_without_end(tt_builder *b, const uint32_t *states, uint32_t n, bool *without,
+                                 tt_error *err)
+{
+    finish f = {.b = b};
+    TT_TRY(tt_builder_status(b, err));
+    bool ok = allocate(&f) && find_predecessors(&f) && list_values(&f);
+    if (ok)
+        find_needs(&f);
+    for (uint32_t i = 0; ok && i < n; i++)
+        without[i] = states[i] != TT_NO_STATE && f.need[states[i]] > TT_AUTOMATON_NEST;
+    release(&f);
+    return ok ? TT_OK : tt_fail(err, TT_ERR_NOMEM, "out of memory for the grammar");
 }
 
 tt_status tt_automaton_finish(tt_builder *b, const tt_starts *starts, tt_automaton *out,

@@ -207,8 +207,10 @@ static void *grown(rooms *r, void *v, uint32_t n, uint32_t *cap, size_t size)
     uint32_t want = *cap < 256 ? 256 : 2 * *cap;
     void *p = realloc(v, want * size);
     r->failed |= p == NULL;
-    *cap = p != NULL ? want : *cap;
-    return p != NULL ? p : v;
+    if (p == NULL)
+        return v;
+    *cap = want;
+    return p;
 }
 
 /* Whether a state that was made for one kind does for another. */
@@ -284,8 +286,8 @@ static void add_spot(rooms *r, uint32_t s)
     tt_gstate *st = &r->m->states[s];
     spot x = {.state = s, .begin = r->n_targets, .kind = r->kind[s]};
     if (x.kind == KIND_NONE) {
-        for (uint8_t class = 1; class < TT_CHARS_PLAIN; class <<= 1)
-            add_class(r, &x, class);
+        for (unsigned class = 1; class < TT_CHARS_PLAIN; class <<= 1)
+            add_class(r, &x, (uint8_t)class);
     } else {
         st->flags |= TT_STATE_INSIDE;
         r->whole[s] = add_insides(r, &x);

@@ -21,6 +21,8 @@ typedef struct calls {
     uint32_t raw, raw_counted; /* strings without patterns */
     uint32_t mixed[2][8];      /* the same where other types may stand too, by which those are */
     uint32_t extra_name;       /* names of parameters that no schema lists */
+    uint32_t *begin;           /* of each tool the state behind its name, or TT_NO_STATE */
+    bool *open;                /* the tools whose schema nothing satisfies take any parameters */
     json_t *relaxed;
 } calls;
 
@@ -28,7 +30,7 @@ typedef struct tool {
     calls *c;
     const char *name;
     const json_t *parameters;
-    bool strict;
+    bool strict, open;
     tt_schema s;
     uint32_t after_raw, after_json; /* states behind a value */
 } tool;
@@ -394,19 +396,21 @@ static tt_status relax_tool(tool *t, uint32_t from, uint32_t ret, const char *wh
     return st;
 }
 
-static tt_status add_tool(tool *t, uint32_t from, uint32_t ret, tt_error *err)
+/* The parameters of a tool and the end of its call, from *after on. */
+static tt_status add_tool(tool *t, uint32_t *after, uint32_t ret, tt_error *err)
 {
     tt_builder *b = t->c->b;
     tt_builder_mark mark = tt_builder_marked(b);
-    uint32_t numbers = t->c->shared.n_numbers, after = tt_builder_state(b);
-    uint64_t limit = tt_builder_ration(b, TOOL_SHARE);
+    uint32_t numbers = t->c->shared.n_numbers;
     tt_error why = {.offset = -1};
-    tt_status st = tool_once(t, after, ret, &why);
+    *after = tt_builder_state(b);
+    if (t->open)
+        return relax_tool(t, *after, ret, "nothing satisfies it", err);
+    uint64_t limit = tt_builder_ration(b, TOOL_SHARE);
+    tt_status st = tool_once(t, *after, ret, &why);
     b->limit = limit;
-    if (st == TT_OK) {
-        tt_builder_edge(b, from, '\n', '\n', after);
-        return tt_builder_status(b, err);
-    }
+    if (st == TT_OK)
+        return TT_OK;
     if (t->strict || st == TT_ERR_NOMEM) {
         if (err != NULL)
             *err = why;
@@ -415,10 +419,8 @@ static tt_status add_tool(tool *t, uint32_t from, uint32_t ret, tt_error *err)
     tt_builder_rewind(b, &mark);
     forget_mixed(t->c, mark.n_states);
     t->c->shared.n_numbers = numbers;
-    after = tt_builder_state(b);
-    TT_TRY(relax_tool(t, after, ret, why.message, err));
-    tt_builder_edge(b, from, '\n', '\n', after);
-    return tt_builder_status(b, err);
+    *after = tt_builder_state(b);
+    return relax_tool(t, *after, ret, why.message, err);
 }
 
 /* ---- the tools ---- */
@@ -456,6 +458,13 @@ static tt_status check_names(const json_t *tools, const tt_call_choice *choice, 
     return TT_OK;
 }
 
+static bool is_strict(const json_t *entry)
+{
+    const json_t *fn = json_object_get(entry, "function");
+    return json_is_true(json_object_get(fn, "strict")) ||
+           json_is_true(json_object_get(entry, "strict"));
+}
+
 /* The rest of a call behind its opening tag. */
 static tt_status each_tool(calls *c, const json_t *tools, const tt_call_choice *choice,
                            uint32_t from, uint32_t *n, tt_error *err)
@@ -471,6 +480,7 @@ static tt_status each_tool(calls *c, const json_t *tools, const tt_call_choice *
         const json_t *fn = json_object_get(entry, "function");
         const json_t *at = json_is_object(fn) ? fn : entry, *p = json_object_get(at, "parameters");
         tool t = {.c = c, .name = tool_name(entry)};
+        c->begin[i] = TT_NO_STATE;
         if (st != TT_OK || t.name == NULL || !chosen(choice, t.name))
             continue;
         if (!name_fits(t.name)) {
@@ -478,43 +488,45 @@ static tt_status each_tool(calls *c, const json_t *tools, const tt_call_choice *
             break;
         }
         t.parameters = json_is_object(p) ? p : none;
-        t.strict = json_is_true(json_object_get(at, "strict")) ||
-                   json_is_true(json_object_get(entry, "strict"));
+        t.strict = is_strict(entry);
+        t.open = c->open[i];
         uint32_t named = tt_names_insert(c->b, names, t.name, strlen(t.name));
         uint32_t closed = tt_names_insert(c->b, named, ">", 1);
-        st = add_tool(&t, closed, end, err);
+        st = add_tool(&t, &c->begin[i], end, err);
+        if (st == TT_OK) {
+            tt_builder_edge(c->b, closed, '\n', '\n', c->begin[i]);
+            st = tt_builder_status(c->b, err);
+        }
         (*n)++;
     }
     json_decref(none);
     return st;
 }
 
-tt_status tt_call_rule(tt_builder *b, const json_t *tools, const tt_call_choice *choice,
-                       json_t *relaxed, uint32_t *entry, tt_error *err)
+/* What all tools share, then the tools, then the answer around them. */
+static tt_status build(calls *c, const json_t *tools, const tt_call_choice *choice, uint32_t *entry,
+                       tt_error *err)
 {
-    calls c = {.b = b, .relaxed = relaxed};
+    tt_builder *b = c->b;
     uint32_t n = 0, rest = tt_builder_state(b), called = tt_builder_state(b);
     uint32_t after = tt_builder_final(b);
-    if (!json_is_array(tools) || json_array_size(tools) > TT_CALL_TOOLS)
-        return tt_fail(err, TT_ERR_INVALID, "tools must be an array of at most %u", TT_CALL_TOOLS);
-    TT_TRY(check_names(tools, choice, err));
-    tt_shared_rules_init(&c.shared, b, CLOSE_VALUE);
-    memset(c.mixed, 0xff, sizeof c.mixed); /* TT_NO_STATE */
-    c.raw = tt_text_raw(b, CLOSE_VALUE, "", false);
-    c.raw_counted = tt_text_raw(b, CLOSE_VALUE, "", true);
-    c.extra_name = tt_builder_state(b);
+    tt_shared_rules_init(&c->shared, b, CLOSE_VALUE);
+    memset(c->mixed, 0xff, sizeof c->mixed); /* TT_NO_STATE */
+    c->raw = tt_text_raw(b, CLOSE_VALUE, "", false);
+    c->raw_counted = tt_text_raw(b, CLOSE_VALUE, "", true);
+    c->extra_name = tt_builder_state(b);
     uint32_t more = tt_builder_state(b), end = tt_builder_final(b);
     static const char ranges[] = "azAZ09__..--";
     for (size_t i = 0; i < sizeof ranges - 1; i += 2) {
-        tt_builder_edge(b, c.extra_name, (uint8_t)ranges[i], (uint8_t)ranges[i + 1], more);
+        tt_builder_edge(b, c->extra_name, (uint8_t)ranges[i], (uint8_t)ranges[i + 1], more);
         tt_builder_edge(b, more, (uint8_t)ranges[i], (uint8_t)ranges[i + 1], more);
     }
     tt_builder_edge(b, more, '>', '>', end);
     tt_builder_call_flat(b, called, rest, 0, after);
     if (choice->several)
         tt_builder_text_to(b, after, "\n" OPEN_CALL, 1 + strlen(OPEN_CALL), called);
-    tt_status st = each_tool(&c, tools, choice, rest, &n, err);
-    tt_shared_rules_free(&c.shared);
+    tt_status st = each_tool(c, tools, choice, rest, &n, err);
+    tt_shared_rules_free(&c->shared);
     if (st == TT_OK && n == 0)
         st = tt_fail(err, TT_ERR_INVALID, "none of the tools may be called");
     if (st == TT_OK && choice->required) {
@@ -524,4 +536,52 @@ tt_status tt_call_rule(tt_builder *b, const json_t *tools, const tt_call_choice 
         *entry = tt_text_until(b, OPEN_CALL, called, true);
     }
     return st == TT_OK ? tt_builder_status(b, err) : st;
+}
+
+/* Whether there is a way to the end of a call of each tool. One that is strict and has none is
+ * refused, the others become open; *found says that there are some. */
+static tt_status find_hopeless(calls *c, const json_t *tools, bool *found, tt_error *err)
+{
+    size_t i;
+    const json_t *entry;
+    *found = false;
+    TT_TRY(tt_builder_without_end(c->b, c->begin, (uint32_t)json_array_size(tools), c->open, err));
+    json_array_foreach((json_t *)tools, i, entry)
+    {
+        if (!c->open[i])
+            continue;
+        if (is_strict(entry))
+            return tt_fail(err, TT_ERR_INVALID, "%s: nothing satisfies its schema",
+                           tool_name(entry));
+        *found = true;
+    }
+    return TT_OK;
+}
+
+tt_status tt_call_rule(tt_builder *b, const json_t *tools, const tt_call_choice *choice,
+                       json_t *relaxed, uint32_t *entry, tt_error *err)
+{
+    calls c = {.b = b, .relaxed = relaxed};
+    if (!json_is_array(tools) || json_array_size(tools) > TT_CALL_TOOLS)
+        return tt_fail(err, TT_ERR_INVALID, "tools must be an array of at most %u", TT_CALL_TOOLS);
+    TT_TRY(check_names(tools, choice, err));
+    tt_builder_mark mark = tt_builder_marked(b);
+    size_t before = json_array_size(relaxed);
+    bool again = false;
+    c.begin = malloc((json_array_size(tools) + 1) * sizeof *c.begin);
+    c.open = calloc(json_array_size(tools) + 1, sizeof *c.open);
+    tt_status st = c.begin == NULL || c.open == NULL ? no_memory(err) : TT_OK;
+    if (st == TT_OK)
+        st = build(&c, tools, choice, entry, err);
+    if (st == TT_OK)
+        st = find_hopeless(&c, tools, &again, err);
+    if (st == TT_OK && again) {
+        tt_builder_rewind(b, &mark);
+        while (json_array_size(relaxed) > before)
+            json_array_remove(relaxed, json_array_size(relaxed) - 1);
+        st = build(&c, tools, choice, entry, err);
+    }
+    free(c.begin);
+    free(c.open);
+    return st;
 }

@@ -2,7 +2,6 @@
 
 #include <string.h>
 
-#include "base/buf.h"
 #include "base/json.h"
 #include "grammar/ebnf.h"
 #include "grammar/schema_rules.h"
@@ -10,54 +9,12 @@
 
 /* ---- texts ---- */
 
-#define SAFE_DIGITS 18u /* more may not fit into the integers of a JSON tree */
-
-static bool digit(char c)
-{
-    return c >= '0' && c <= '9';
-}
-
-/* Whole numbers that are too long for a tree's integers get an exponent, and so become reals. */
-static void widen(const char *text, size_t len, tt_buf *out)
-{
-    bool in_string = false;
-    size_t from = 0;
-    for (size_t i = 0; i < len; i++) {
-        if (in_string && text[i] == '\\') {
-            i++;
-        } else if (text[i] == '"') {
-            in_string = !in_string;
-        } else if (!in_string && digit(text[i])) {
-            size_t begin = i;
-            while (i + 1 < len && digit(text[i + 1]))
-                i++;
-            char before = begin > 0 ? text[begin - 1] : ' ',
-                 after = i + 1 < len ? text[i + 1] : ' ';
-            if (i + 1 - begin <= SAFE_DIGITS || strchr(".eE+", before) != NULL ||
-                strchr(".eE", after) != NULL)
-                continue;
-            tt_buf_append(out, text + from, i + 1 - from);
-            tt_buf_puts(out, "e0");
-            from = i + 1;
-        }
-    }
-    tt_buf_append(out, text + from, len - from);
-}
-
 static tt_status parse(const char *json, size_t len, size_t most, const char *what, json_t **out,
                        tt_error *err)
 {
-    tt_buf wide;
     if (len > most)
         return tt_fail(err, TT_ERR_LIMIT, "%s: %zu bytes, at most %zu are read", what, len, most);
-    tt_buf_init(&wide, 2 * most + 16);
-    widen(json, len, &wide);
-    tt_status st = tt_buf_status(&wide, err);
-    if (st == TT_OK)
-        st = tt_json_parse_deep(wide.len > 0 ? wide.data : "", wide.len, TT_SHAPE_NEST, what, out,
-                                err);
-    tt_buf_free(&wide);
-    return st;
+    return tt_json_parse_deep(json, len, TT_SHAPE_NEST, what, out, err);
 }
 
 /* ---- automata ---- */

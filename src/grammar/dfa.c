@@ -261,33 +261,37 @@ static uint32_t hash_of(const uint32_t *v, uint32_t n)
     return h ^ h >> 15;
 }
 
-static bool more_room(subsets *s)
+static bool more_lists(subsets *s)
+{
+    if (s->n_lists + s->n_found <= s->cap_lists)
+        return true;
+    uint32_t want = 2 * s->cap_lists + s->n_found + 256;
+    uint32_t *p = realloc(s->lists, want * sizeof *p);
+    if (p == NULL)
+        return false;
+    s->lists = p;
+    s->cap_lists = want;
+    return true;
+}
+
+static bool more_states(subsets *s, uint32_t columns)
 {
     tt_dfa *d = s->d;
-    uint32_t columns = d->n_classes + d->n_symbols;
-    if (s->n_lists + s->n_found > s->cap_lists) {
-        uint32_t want = 2 * s->cap_lists + s->n_found + 256;
-        uint32_t *p = realloc(s->lists, want * sizeof *p);
-        if (p == NULL)
-            return false;
-        s->lists = p;
-        s->cap_lists = want;
-    }
-    if (d->n == s->cap_states) {
-        uint32_t want = 2 * s->cap_states + 16;
-        uint32_t *begin = realloc(s->begin, (want + 1) * sizeof *begin);
-        if (begin != NULL)
-            s->begin = begin;
-        uint32_t *next = realloc(d->next, (size_t)want * columns * sizeof *next);
-        if (next != NULL)
-            d->next = next;
-        uint8_t *accept = realloc(d->accept, want);
-        if (accept != NULL)
-            d->accept = accept;
-        if (begin == NULL || next == NULL || accept == NULL)
-            return false;
-        s->cap_states = want;
-    }
+    if (d->n < s->cap_states)
+        return true;
+    uint32_t want = 2 * s->cap_states + 16;
+    uint32_t *begin = realloc(s->begin, (want + 1) * sizeof *begin);
+    if (begin != NULL)
+        s->begin = begin;
+    uint32_t *next = realloc(d->next, (size_t)want * columns * sizeof *next);
+    if (next != NULL)
+        d->next = next;
+    uint8_t *accept = realloc(d->accept, want);
+    if (accept != NULL)
+        d->accept = accept;
+    if (begin == NULL || next == NULL || accept == NULL)
+        return false;
+    s->cap_states = want;
     return true;
 }
 
@@ -328,20 +332,29 @@ static uint32_t state_of(subsets *s, bool begin)
             memcmp(s->lists + s->begin[i], s->found, n * sizeof *s->found) == 0)
             return i;
     }
-    if (d->n >= TT_DFA_STATES || (uint64_t)d->n * columns > TT_DFA_CELLS)
+    if (d->n >= TT_DFA_STATES || (uint64_t)d->n * columns > TT_DFA_CELLS) {
         tt_builder_fail(b, TT_ERR_LIMIT, "an expression of more than 50,000 states");
-    else if (!more_room(s))
+        return 0;
+    }
+    if (!more_states(s, columns)) {
         tt_builder_fail(b, TT_ERR_NOMEM, "memory");
+        return 0;
+    }
     if (!tt_builder_work(b, n + columns))
         return 0;
-    uint32_t at = d->n++;
+    uint32_t at = d->n;
+    memset(d->next + (size_t)at * columns, 0xff, columns * sizeof *d->next);
+    d->accept[at] = accepts(s, s->found, n, begin);
+    if (!more_lists(s)) {
+        tt_builder_fail(b, TT_ERR_NOMEM, "memory");
+        return 0;
+    }
+    memcpy(s->lists + s->n_lists, s->found, n * sizeof *s->found);
     s->hash[k] = at;
     s->begin[at] = s->n_lists;
-    memcpy(s->lists + s->n_lists, s->found, n * sizeof *s->found);
     s->n_lists += n;
     s->begin[at + 1] = s->n_lists;
-    memset(d->next + (size_t)at * columns, 0xff, columns * sizeof *d->next);
-    d->accept[at] = accepts(s, s->lists + s->begin[at], n, begin);
+    d->n++;
     return at;
 }
 

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MOST_TOPS   32768u
+#define MOST_TOPS 32768u
 
 tt_status tt_walker_init(tt_walker *w, const tt_lexicon *x, tt_error *err)
 {

@@ -219,7 +219,8 @@ static bool hopeless(const digits *g, const place *p)
 
 static void digit_edges(digits *g, uint32_t from, const place *p)
 {
-    for (char c = '0'; c <= '9'; c++) {
+    for (unsigned digit = 0; digit < 10; digit++) {
+        char c = (char)('0' + digit);
         place next = *p;
         if (p->phase == PHASE_WHOLE) {
             uint32_t i = p->whole;
@@ -267,7 +268,8 @@ static void place_edges(digits *g, uint32_t from, const place *p)
 /* Edges from `entry` to all magnitudes between the bounds. */
 static void magnitudes(digits *g, uint32_t entry)
 {
-    for (char c = '0'; c <= '9'; c++) {
+    for (unsigned k = 0; k < 10; k++) {
+        char c = (char)('0' + k);
         place p = {.phase = c == '0' ? PHASE_ZERO : PHASE_WHOLE,
                    .zero = c == '0',
                    .whole = 1,
@@ -289,6 +291,25 @@ static void magnitudes(digits *g, uint32_t entry)
 /* ---- the whole ---- */
 
 static const tt_decimal zero = {.n_whole = 1, .digits = "0"};
+static const tt_decimal most_whole = {.n_whole = 19, .digits = "9223372036854775807"};
+static const tt_decimal least_whole = {
+    .negative = true, .n_whole = 19, .digits = "9223372036854775808"};
+
+/* Whole numbers stay within 64 bits where the bounds let them: those beyond were read as doubles,
+ * so that their last digits are not known. */
+static void within_64_bits(tt_number_range *r)
+{
+    bool above = r->has_max && tt_decimal_compare(&r->max, &most_whole) > 0;
+    bool below = r->has_min && tt_decimal_compare(&r->min, &least_whole) < 0;
+    if (above && (!r->has_min || tt_decimal_compare(&r->min, &most_whole) < 0)) {
+        r->max = most_whole;
+        r->open_max = false;
+    }
+    if (below && (!r->has_max || tt_decimal_compare(&r->max, &least_whole) > 0)) {
+        r->min = least_whole;
+        r->open_min = false;
+    }
+}
 
 static uint32_t larger(uint32_t a, uint32_t b)
 {
@@ -329,8 +350,11 @@ static void exponents(tt_builder *b, uint32_t first, uint32_t last)
     }
 }
 
-uint32_t tt_number_rule(tt_builder *b, const tt_number_range *r)
+uint32_t tt_number_rule(tt_builder *b, const tt_number_range *range)
 {
+    tt_number_range within = *range, *r = &within;
+    if (r->whole)
+        within_64_bits(r);
     uint32_t entry = tt_builder_state(b), minus = tt_builder_state(b), first = b->n_states;
     bool upper = r->has_max && r->max.negative, lower = r->has_min && !r->min.negative;
     if (!upper) {

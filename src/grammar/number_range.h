@@ -4,8 +4,9 @@
  * Not here:  which bounds a schema sets (shape.h).
  * Laws:      (1) exact: a number is taken if and only if it is within the bounds, has no exponent
  *            (one of one or two digits where there are no bounds and it may be a fraction) and no
- *            more digits than TT_NUMBER_DIGITS (or than the bounds have);  (2) digits that differ
- *            stay different when they are read as doubles.
+ *            more digits than TT_NUMBER_DIGITS (or than the bounds have); a whole one with a bound
+ *            beyond 64 bits stays within them, unless both bounds are beyond;  (2) digits that
+ * differ stay different when they are read as doubles.
  * Threads:   one builder, one thread.
  */
 #ifndef TT_GRAMMAR_NUMBER_RANGE_H

@@ -129,18 +129,25 @@ static tt_status add_body(tt_schema *s, const tt_body *body, tt_error *err)
 
 /* ---- members of objects ---- */
 
+/* What is there stays there when there is no memory for more. */
+static bool regrow(void **v, size_t bytes)
+{
+    void *p = realloc(*v, bytes);
+    if (p == NULL)
+        return false;
+    *v = p;
+    return true;
+}
+
 static tt_status grow_members(tt_members *m, tt_error *err)
 {
     uint32_t want = m->n < 8 ? 8 : 2 * m->n;
     if (m->n != 0 && (m->n < 8 || (m->n & (m->n - 1)) != 0))
         return TT_OK;
-    const char **names = realloc(m->names, want * sizeof *names);
-    m->names = names != NULL ? names : m->names;
-    tt_conj *places = realloc(m->places, want * sizeof *places);
-    m->places = places != NULL ? places : m->places;
-    bool *required = realloc(m->required, want * sizeof *required);
-    m->required = required != NULL ? required : m->required;
-    return names == NULL || places == NULL || required == NULL ? no_memory(err) : TT_OK;
+    bool ok = regrow((void **)&m->names, want * sizeof *m->names) &&
+              regrow((void **)&m->places, want * sizeof *m->places) &&
+              regrow((void **)&m->required, want * sizeof *m->required);
+    return ok ? TT_OK : no_memory(err);
 }
 
 static tt_status add_member(tt_schema *s, const tt_leaf *leaf, const char *name, json_t *seen,

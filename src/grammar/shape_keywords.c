@@ -185,7 +185,8 @@ static const char *fault(kind k, const json_t *v)
     case K_NAMES:
         return json_is_array(v) && all_names(v) ? NULL : "must be a list of names";
     case K_COUNT:
-        return json_is_integer(v) && json_integer_value(v) >= 0
+        return json_is_number(v) && json_number_value(v) >= 0 &&
+                       json_number_value(v) == floor(json_number_value(v))
                    ? NULL
                    : "must be a whole number from 0 on";
     case K_NUMBER:

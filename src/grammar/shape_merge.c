@@ -129,7 +129,7 @@ static void raise(uint32_t *least, const json_t *v)
 {
     if (v == NULL)
         return;
-    json_int_t n = json_integer_value(v);
+    double n = json_number_value(v);
     uint32_t x = n >= TT_NO_LIMIT ? TT_NO_LIMIT - 1 : (uint32_t)n;
     *least = x > *least ? x : *least;
 }
@@ -138,7 +138,7 @@ static void lower(uint32_t *most, const json_t *v)
 {
     if (v == NULL)
         return;
-    json_int_t n = json_integer_value(v);
+    double n = json_number_value(v);
     uint32_t x = n >= TT_NO_LIMIT ? TT_NO_LIMIT : (uint32_t)n;
     *most = x < *most ? x : *most;
 }

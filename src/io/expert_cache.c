@@ -46,6 +46,8 @@ struct tt_expert_cache {
     uint64_t ask_calls; /* of ask, those refused included */
     uint64_t leases;    /* handed out */
     tt_cache_recorder recorder;
+    void (*reading)(void *ctx);
+    void *reading_ctx;
     warming warm;
     tt_error failure; /* the last failed load in words, and whose it was */
     uint32_t failure_slot, failure_generation;
@@ -388,6 +390,8 @@ static void count_ask(tt_expert_cache *c, const tt_expert_lease *lease, const tt
 {
     uint32_t misses = lease->n - a->hits - a->joins;
     c->stats.evictions += a->evictions;
+    if (misses + a->joins > 0 && c->reading != NULL)
+        c->reading(c->reading_ctx);
     if (a->guess) {
         c->stats.guessed += misses;
         return;
@@ -733,6 +737,12 @@ void tt_expert_cache_get_stats(const tt_expert_cache *c, tt_expert_cache_stats *
     out->registered_bytes = c->memory.registered_bytes;
     out->locked_bytes = c->memory.locked_bytes;
     out->lock_errno = c->memory.lock_errno;
+}
+
+void tt_expert_cache_on_read(tt_expert_cache *c, void (*reading)(void *ctx), void *ctx)
+{
+    c->reading = reading;
+    c->reading_ctx = ctx;
 }
 
 void tt_expert_cache_record(tt_expert_cache *c, const tt_cache_recorder *recorder)

@@ -106,6 +106,8 @@ void tt_expert_cache_set_reader(tt_expert_cache *c, tt_reader *reader);
 /* The most experts that one ask may take now: the slots without a lease. */
 uint32_t tt_expert_cache_slots(const tt_expert_cache *c);
 void tt_expert_cache_get_stats(const tt_expert_cache *c, tt_expert_cache_stats *out);
+/* Calls `reading` at every ask that has to read, or to wait for what is read; NULL: nobody. */
+void tt_expert_cache_on_read(tt_expert_cache *c, void (*reading)(void *ctx), void *ctx);
 /* Tells `recorder` (copied; NULL: nobody) what is asked from now on. */
 void tt_expert_cache_record(tt_expert_cache *c, const tt_cache_recorder *recorder);
 

@@ -287,7 +287,7 @@ static tt_status measure_all(const tt_probe_options *o, tt_probe *p, tt_error *e
 {
     tally t[CANDIDATES] = {{0, 0}};
     double seconds = o->seconds > 0 ? o->seconds : TT_PROBE_SECONDS, end = tt_now() + seconds;
-    double slice = seconds / (CANDIDATES * ROUNDS) / 2, rate = 0;
+    double slice = seconds / (double)(CANDIDATES * ROUNDS) / 2, rate = 0;
     for (uint32_t k = 0; k < CANDIDATES * ROUNDS; k++) {
         uint32_t i = k % CANDIDATES;
         tt_measure_options mo = {.reader = {.kind = o->kind,

@@ -14,10 +14,11 @@
 
 #include "io/reader.h"
 
-#define TT_MEASURE_MEMORY  (128 * TT_MIB) /* destinations of reads in flight, at most */
-#define TT_PROBE_SECONDS   1.5
-#define TT_PROBE_MIN_BYTES (64 * TT_MIB) /* of files; less is soon in memory, whatever the depth   \
-                                          */
+#define TT_MEASURE_MEMORY (128 * TT_MIB) /* destinations of reads in flight, at most */
+#define TT_PROBE_SECONDS  1.5
+#define TT_PROBE_MIN_BYTES                                                                         \
+    (64 * TT_MIB) /* of files; less is soon in memory, whatever the depth                          \
+                   */
 
 typedef struct tt_measure_options {
     tt_reader_options reader; /* the page cache is left alone whatever this says */

@@ -37,4 +37,8 @@ void tt_draft_qwen3_5(tt_step *s, float *y, const float *hidden);
 /* logits[T, vocab] of y, with the target's head, and block maxima. */
 void tt_draft_head_qwen3_5(tt_step *s, float *logits, float *top, const float *y);
 
+/* Qwen3.8-Flash-Next (qwen4_exp), docs/model-qwen4.md: the same, with s->s->h [T, S * H]. */
+void tt_forward_qwen4_exp(tt_step *s);
+void tt_head_qwen4_exp(tt_step *s, float *logits, float *top, uint32_t row0, uint32_t n);
+
 #endif

@@ -17,7 +17,10 @@ void tt_model_forward(tt_step *s)
     bool outer = s->model->reading;
     s->model->reading = outer || s->prefill;
     s->be->prompt = s->prefill;
-    tt_forward_qwen3_5(s);
+    if (s->arch->family == TT_FAMILY_QWEN4_EXP)
+        tt_forward_qwen4_exp(s);
+    else
+        tt_forward_qwen3_5(s);
     s->model->reading = outer;
     s->be->prompt = outer;
 }
@@ -25,7 +28,10 @@ void tt_model_forward(tt_step *s)
 void tt_model_head(tt_step *s, float *logits, float *top, uint32_t row0, uint32_t n)
 {
     s->be->prompt = false; /* logits are what everything else is for */
-    tt_head_qwen3_5(s, logits, top, row0, n);
+    if (s->arch->family == TT_FAMILY_QWEN4_EXP)
+        tt_head_qwen4_exp(s, logits, top, row0, n);
+    else
+        tt_head_qwen3_5(s, logits, top, row0, n);
     s->be->prompt = s->model->reading;
 }
 
@@ -97,6 +103,17 @@ static tt_status make_cache(tt_model *m, const tt_model_options *o, tt_error *er
     return tt_moe_init(&m->beside.moe, &m->arch, TT_DECODE_ROWS, m->cache, layout, err);
 }
 
+/* What only qwen4_exp has. */
+static tt_status make_qwen4(tt_model *m, const tt_model_options *o, tt_error *err)
+{
+    const tt_plan *p = &m->plan;
+    if (m->arch.family != TT_FAMILY_QWEN4_EXP)
+        return TT_OK;
+    TT_TRY(tt_indexer_init(&m->indexer, &m->arch, p->kv_bits, p->max_context, p->prefill_chunk,
+                           err));
+    return tt_ngram_init(&m->ngram, m->install, o, err);
+}
+
 static void make_key(tt_model *m)
 {
     snprintf(m->key, sizeof m->key, "manifest %s backend %s level %s kv %u yarn %.9g",
@@ -125,6 +142,7 @@ tt_status tt_model_open(const char *path, const tt_model_options *opts, tt_progr
     TT_GOTO(tt_scratch_init(&m->scratch, &m->arch, m->plan.prefill_chunk, err), fail);
     if (m->plan.sequences > 1)
         TT_GOTO(tt_scratch_init_beside(&m->beside.scratch, &m->arch, &m->scratch, err), fail);
+    TT_GOTO(make_qwen4(m, o, err), fail);
     TT_GOTO(tt_forecast_open(m->install, o, false, &m->plan, &m->reader, &m->heat, err), fail);
     if (tt_arch_is_moe(&m->arch))
         TT_GOTO(make_cache(m, o, err), fail);
@@ -155,6 +173,8 @@ void tt_model_close(tt_model **model)
     tt_expert_cache_close(&m->cache);
     tt_reader_close(&m->reader);
     free(m->crc);
+    tt_ngram_free(&m->ngram);
+    tt_indexer_free(&m->indexer);
     tt_scratch_free(&m->scratch);
     tt_scratch_free(&m->beside.scratch);
     tt_backend_close(&m->be);

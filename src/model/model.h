@@ -14,7 +14,9 @@
 #include "model/draft.h"
 #include "model/governor.h"
 #include "model/heat.h"
+#include "model/indexer.h"
 #include "model/moe.h"
+#include "model/ngram.h"
 #include "model/plan.h"
 #include "model/rope.h"
 #include "model/weights.h"
@@ -42,7 +44,9 @@ struct tt_model {
     tt_draft *draft;         /* NULL: none was asked for */
     uint64_t guessed, right; /* tokens, of all sessions */
     bool reading;            /* a prefill step is in work */
-    char key[TT_MAX_NAME];   /* what a snapshot is bound to: manifest, backend, level, rope */
+    tt_indexer indexer;      /* qwen4_exp only, like the next */
+    tt_ngram ngram;
+    char key[TT_MAX_NAME]; /* what a snapshot is bound to: manifest, backend, level, rope */
     double load_seconds;
     tt_stage_times *times; /* the caller's; NULL: nothing is measured */
 };

@@ -9,8 +9,10 @@
 #include "io/expert_cache.h"
 #include "model/draft.h"
 #include "model/expert_reader.h"
+#include "model/indexer.h"
 #include "model/kv_cache.h"
 #include "model/moe.h"
+#include "model/ngram.h"
 #include "model/recurrent.h"
 #include "model/step.h"
 #include "model/weights.h"
@@ -79,6 +81,13 @@ static tt_status check_options(const tt_model_options *o, const tt_arch *a, tt_e
         return tt_fail(err, TT_ERR_INVALID,
                        "%u rows a step with guesses (draft_width) asked, at most %u",
                        o->draft_width, TT_DRAFT_ROWS);
+    if (o->sequences > 1 && a->family == TT_FAMILY_QWEN4_EXP)
+        return tt_fail(err, TT_ERR_UNSUPPORTED,
+                       "%u sequences (sequences): models of this family decode one at a time",
+                       o->sequences);
+    if (o->draft != TT_DRAFT_OFF && a->family == TT_FAMILY_QWEN4_EXP)
+        return tt_fail(err, TT_ERR_UNSUPPORTED,
+                       "guesses (draft) are asked, models of this family decode without");
     if (o->threads > TT_MAX_THREADS)
         return tt_fail(err, TT_ERR_INVALID, "%u threads asked, at most %u", o->threads,
                        TT_MAX_THREADS);
@@ -178,6 +187,12 @@ static void describe(tt_plan *p, const tt_install *in, const tt_model_options *o
         p->expert_bytes = layout->stride;
         p->weights_on_disk += (uint64_t)p->n_moe_layers * layout->n_experts * layout->stride;
     }
+    const tt_ngram_layout *ngrams = tt_install_ngram_layout(in);
+    if (ngrams != NULL) {
+        p->ngram_table = ngrams->file_bytes;
+        p->ngram_rows = tt_arch_ngrams(a);
+        p->weights_on_disk += ngrams->file_bytes;
+    }
 }
 
 tt_backend_limits tt_plan_backend_limits(const tt_arch *a)
@@ -226,7 +241,8 @@ static void add_up(tt_plan *p, const plan_for *f, uint32_t chunk, uint32_t slots
     p->slots_total = p->slots_per_layer * p->n_moe_layers;
     p->expert_slots = slots_cost(p, f->layout, slots);
     p->scratch = tt_scratch_cost(f->arch, chunk) + tt_moe_cost(f->arch, chunk) +
-                 tt_backend_cost(p->threads, &limits);
+                 tt_indexer_cost(f->arch, p->kv_bits, p->max_context, chunk) +
+                 tt_ngram_cost(f->arch) + tt_backend_cost(p->threads, &limits);
     if (p->sequences > 1)
         p->scratch += tt_scratch_cost_beside(f->arch) + tt_moe_cost(f->arch, TT_DECODE_ROWS);
     p->fixed = f->fixed + kernel_cost(p);
@@ -327,7 +343,7 @@ static tt_status refuse(const tt_plan *p, const plan_for *f, tt_error *err)
     return tt_fail(
         err, TT_ERR_BUDGET,
         "the model needs %.1f MiB, %s %s (weights %.1f MiB, KV for %u tokens %.1f MiB, state "
-        "%.1f MiB, scratch for %u rows %.1f MiB, program %.1f MiB%s%s): ask for %s%s%s%s%sa "
+        "%.1f MiB, scratch for %u rows %.1f MiB, program %.1f MiB%s%s): ask for %s%s%s%s%s%sa "
         "shorter "
         "context (max_context), or %s",
         MIB(p->total),
@@ -340,6 +356,7 @@ static tt_status refuse(const tt_plan *p, const plan_for *f, tt_error *err)
         p->slots_per_layer > f->arch->top_k ? "fewer expert slots (expert_slots), " : "",
         p->prefill_chunk > TT_BLOCK ? "a smaller prefill chunk (prefill_chunk), " : "",
         p->kv_bits > 4 && p->kv > 0 ? "fewer KV bits (kv_bits), " : "",
+        p->sequences > 1 ? "fewer sequences (sequences), " : "",
         p->prompt_cache > 0 ? "a smaller prompt cache (prompt_cache), " : "",
         p->draft > 0 ? "no guesses (draft), " : "",
         given ? "give a larger budget (ram_budget)" : "free memory");

@@ -9,30 +9,44 @@ static uint64_t state_floats(const tt_arch *a)
     return (uint64_t)a->lin_value_heads * a->lin_key_dim * a->lin_value_dim;
 }
 
-static uint64_t layer_floats(const tt_arch *a)
+static uint64_t whole_lines(uint64_t floats) /* everything starts on a cache line */
 {
-    uint64_t n = state_floats(a) + (uint64_t)TT_CONV_ROWS * tt_arch_conv_dim(a);
-    return (n + 15) / 16 * 16; /* every layer starts on a cache line */
+    return (floats + 15) / 16 * 16;
 }
 
-static uint32_t linear_layers(const tt_arch *a)
+static uint32_t layers_of(const tt_arch *a, tt_layer_kind kind)
 {
     uint32_t n = 0;
     for (uint32_t l = 0; l < a->n_layers; l++)
-        n += a->layer_kind[l] == TT_LAYER_LINEAR;
+        n += a->layer_kind[l] == kind;
     return n;
+}
+
+static tt_recurrent lay_out(const tt_arch *a)
+{
+    tt_recurrent r = {.state_floats = state_floats(a)};
+    uint32_t linear = layers_of(a, TT_LAYER_LINEAR), sparse = 0;
+    r.layer_floats = whole_lines(r.state_floats + (uint64_t)TT_CONV_ROWS * tt_arch_conv_dim(a));
+    if (a->streams > 0) {
+        sparse = layers_of(a, TT_LAYER_FULL);
+        r.ngram_floats = (uint64_t)3 * a->ngram_size * tt_arch_residual(a);
+        r.index_floats = (uint64_t)(a->indexer_block - 1) * a->indexer_dim;
+    }
+    r.index_step = whole_lines(r.index_floats);
+    r.ngram_at = linear * r.layer_floats;
+    r.index_at = r.ngram_at + whole_lines(r.ngram_floats);
+    r.bytes = (r.index_at + sparse * r.index_step) * sizeof(float);
+    return r;
 }
 
 uint64_t tt_recurrent_bytes(const tt_arch *a)
 {
-    return linear_layers(a) * layer_floats(a) * sizeof(float);
+    return lay_out(a).bytes;
 }
 
 tt_status tt_recurrent_init(tt_recurrent *r, const tt_arch *a, tt_error *err)
 {
-    *r = (tt_recurrent){.bytes = tt_recurrent_bytes(a),
-                        .state_floats = state_floats(a),
-                        .layer_floats = layer_floats(a)};
+    *r = lay_out(a);
     if (r->bytes == 0)
         return TT_OK;
     void *block = NULL;

@@ -38,10 +38,16 @@ void tt_rope_init(tt_rope *rope, const tt_arch *arch)
 
 void tt_rope_rows(const tt_rope *rope, float *cosine, float *sine, uint32_t pos0, uint32_t T)
 {
+    tt_rope_rows_every(rope, cosine, sine, pos0, 1, T);
+}
+
+void tt_rope_rows_every(const tt_rope *rope, float *cosine, float *sine, uint32_t pos0,
+                        uint32_t step, uint32_t n)
+{
     uint32_t half = rope->rotary / 2;
-    for (uint32_t t = 0; t < T; t++) {
+    for (uint32_t t = 0; t < n; t++) {
         for (uint32_t i = 0; i < half; i++) {
-            double angle = (double)(pos0 + t) * rope->frequency[i];
+            double angle = (double)(pos0 + t * step) * rope->frequency[i];
             cosine[(size_t)t * half + i] = (float)(cos(angle) * rope->factor);
             sine[(size_t)t * half + i] = (float)(sin(angle) * rope->factor);
         }

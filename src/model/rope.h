@@ -23,5 +23,8 @@ uint32_t tt_rope_rotary(const tt_arch *arch);
 void tt_rope_init(tt_rope *rope, const tt_arch *arch);
 /* cosine, sine [T, R / 2] of positions pos0 .. pos0 + T - 1. */
 void tt_rope_rows(const tt_rope *rope, float *cosine, float *sine, uint32_t pos0, uint32_t T);
+/* The same of positions pos0, pos0 + step, ...: n of them. */
+void tt_rope_rows_every(const tt_rope *rope, float *cosine, float *sine, uint32_t pos0,
+                        uint32_t step, uint32_t n);
 
 #endif

@@ -32,6 +32,12 @@ static uint64_t lay_out(tt_scratch *s, const tt_arch *a, uint64_t step_rows, uin
     at = shared;
     TT_SCRATCH_FFN(PLACE)
     most = at > most ? at : most;
+    at = shared;
+    TT_SCRATCH_MIX(PLACE)
+    most = at > most ? at : most;
+    at = shared;
+    TT_SCRATCH_NGRAM(PLACE)
+    most = at > most ? at : most;
     at = most;
     rows = logits_rows;
     PLACE(float, logits, a->vocab_size)
@@ -123,10 +129,15 @@ void tt_span_next(tt_span *p, tt_step *s, uint32_t layer)
 void tt_step_mark(const tt_step *s, uint32_t i)
 {
     const tt_recurrent *r = s->recurrent;
+    if (s->n_marks > 0) /* else there may be several timelines, and no state of the step's own */
+        tt_step_mark_values(s, tt_recurrent_state(r, i), r->layer_floats);
+}
+
+void tt_step_mark_values(const tt_step *s, const float *at, uint64_t n)
+{
     for (uint32_t k = 0; k < s->n_marks; k++)
         if (s->marks[k].at == s->pos0 + s->T)
-            memcpy(s->marks[k].block + i * r->layer_floats, tt_recurrent_state(r, i),
-                   r->layer_floats * sizeof(float));
+            memcpy(s->marks[k].block + (at - s->recurrent->block), at, n * sizeof(float));
 }
 
 void tt_step_keep(const tt_step *s, uint32_t i)

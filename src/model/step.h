@@ -53,9 +53,11 @@ typedef struct tt_stage_times {
 #define TT_SPAN_ROWS 512u
 
 /* The buffers of the page, X(type, name, width). Those of all rows: h residual, x normed input, y
- * block output, cosine and sine; ids and p picks; sg shared gate; acc expert sum. */
+ * block output, cosine and sine; ids and p picks; sg shared gate; acc expert sum; inject what each
+ * stream takes of a block (qwen4_exp, like everything whose width is 0 without streams). */
 #define TT_SCRATCH_STEP(X)                                                                         \
-    X(float, h, a->hidden_size)                                                                    \
+    X(float, h, tt_arch_residual(a))                                                               \
+    X(float, inject, a->streams)                                                                   \
     X(float, x, a->hidden_size)                                                                    \
     X(float, y, a->hidden_size)                                                                    \
     X(float, cosine, tt_rope_rotary(a) / 2)                                                        \
@@ -68,14 +70,17 @@ typedef struct tt_stage_times {
 /* Those of a span. The lists hold what one kind of block needs, and stand in the same memory, since
  * no two blocks are in work at once. */
 
-/* Full attention: r query and gate; q; k before and kr after norm and RoPE; v; oa output. */
+/* Full attention: r query and gate; q; k before and kr after norm and RoPE; v; oa output. Sparse
+ * also: iqk index queries and key; iq queries after norm and RoPE. */
 #define TT_SCRATCH_ATTENTION(X)                                                                    \
     X(float, r, 2 * a->n_heads * a->head_dim)                                                      \
     X(float, q, a->n_heads * a->head_dim)                                                          \
     X(float, k, a->n_kv_heads * a->head_dim)                                                       \
     X(float, kr, a->n_kv_heads * a->head_dim)                                                      \
     X(float, v, a->n_kv_heads * a->head_dim)                                                       \
-    X(float, oa, a->n_heads * a->head_dim)
+    X(float, oa, a->n_heads * a->head_dim)                                                         \
+    X(float, iqk, a->streams > 0 ? (a->indexer_heads + 1) * a->indexer_dim : 0)                    \
+    X(float, iq, a->indexer_heads * a->indexer_dim)
 
 /* Delta rule: u and c convolution in and out; od output. */
 #define TT_SCRATCH_DELTA(X)                                                                        \
@@ -93,12 +98,29 @@ typedef struct tt_stage_times {
     X(float, m, tt_arch_is_moe(a) ? a->shared_intermediate : a->intermediate)                      \
     X(float, l, a->n_experts)
 
+/* Gated residual: rn normed streams; mix what is taken of them, and low its narrow middle. */
+#define TT_SCRATCH_MIX(X)                                                                          \
+    X(float, rn, a->streams * a->hidden_size)                                                      \
+    X(float, mix, a->streams * a->hidden_size)                                                     \
+    X(float, low, a->mix_rank)
+
+/* N-gram block: e rows of the table; nk key, then gated value; nq query, then convolution; nn
+ * convolution's input; nv value. */
+#define TT_SCRATCH_NGRAM(X)                                                                        \
+    X(float, e, a->ngram_dim)                                                                      \
+    X(float, nk, a->streams * a->hidden_size)                                                      \
+    X(float, nq, a->streams * a->hidden_size)                                                      \
+    X(float, nn, a->streams * a->hidden_size)                                                      \
+    X(float, nv, a->streams > 0 ? a->hidden_size : 0)
+
 #define TT_SCRATCH_FIELD_(type, name, width) type *name;
 typedef struct tt_scratch {
     TT_SCRATCH_STEP(TT_SCRATCH_FIELD_)
     TT_SCRATCH_ATTENTION(TT_SCRATCH_FIELD_)
     TT_SCRATCH_DELTA(TT_SCRATCH_FIELD_)
     TT_SCRATCH_FFN(TT_SCRATCH_FIELD_)
+    TT_SCRATCH_MIX(TT_SCRATCH_FIELD_)
+    TT_SCRATCH_NGRAM(TT_SCRATCH_FIELD_)
     float *logits; /* [TT_LOGITS_ROWS, vocab] */
     float *top;    /* [TT_LOGITS_ROWS, blocks of vocab] their maxima (base/block_max.h) */
     void *block;
@@ -137,6 +159,7 @@ typedef struct tt_step {
     tt_kv_cache *kv;
     tt_recurrent *recurrent;
     const uint32_t *tokens; /* [T] */
+    const uint32_t *past;   /* [pos0 of the whole step] tokens before it */
     uint32_t pos0, T;
     /* Decode of several timelines at once, TT_DECODE_ROWS rows at most: whose rows they are, in
      * order; kv and recurrent are NULL then, pos0 is 0 and nothing is traced. NULL: all rows are of
@@ -186,6 +209,8 @@ static inline bool tt_step_line(const tt_step *s, uint32_t n, tt_line *line)
 /* After a span has gone through linear layer `i`: copies its state to the marks at the span's end.
  */
 void tt_step_mark(const tt_step *s, uint32_t i);
+/* The same of `n` values at `at` in the recurrent block. */
+void tt_step_mark_values(const tt_step *s, const float *at, uint64_t n);
 
 /* About linear layer `i`: its state before the step, and what the step's rows add to it. */
 void tt_step_keep(const tt_step *s, uint32_t i);

@@ -130,6 +130,90 @@ static const char *in_layer(layer_name *n, uint32_t l, const char *rest)
     return n->text;
 }
 
+/* ---- qwen4_exp ---- */
+
+static tt_status bind_mix(binder *b, tt_mix_weights *w, const char *stem, bool inject)
+{
+    const tt_arch *a = b->arch;
+    uint32_t R = tt_arch_residual(a);
+    char name[TT_MAX_NAME];
+    snprintf(name, sizeof name, "%s.hc_norm.weight", stem);
+    TT_TRY(bind_vector(b, &w->norm, R, a->norm_offset ? 1.0f : 0.0f, name));
+    snprintf(name, sizeof name, "%s.input_mix_weight_down.weight", stem);
+    TT_TRY(bind_mat(b, &w->down, a->mix_rank, R, name));
+    snprintf(name, sizeof name, "%s.input_mix_weight_up.weight", stem);
+    TT_TRY(bind_mat(b, &w->up, R, a->mix_rank, name));
+    snprintf(name, sizeof name, "%s.block_inject_weight.weight", stem);
+    return inject ? bind_mat(b, &w->inject, a->streams, R, name) : TT_OK;
+}
+
+static tt_status bind_integers(binder *b, const int64_t **out, uint32_t n, const char *name)
+{
+    const tt_index_entry *e;
+    TT_TRY(find(b, &e, name));
+    if (e->rank != 1 || e->shape[0] != n)
+        return misshapen(b, e, n, 0);
+    if (e->dtype != TT_DTYPE_I64)
+        return tt_fail_at(b->err, TT_ERR_FORMAT, b->file, (int64_t)e->offset,
+                          "tensor \"%s\" is %s, integers are needed", name,
+                          tt_dtype_name(e->dtype));
+    if (b->w != NULL)
+        *out = at(b, e->offset);
+    return TT_OK;
+}
+
+/* Every row that can be asked for is one of the table. */
+static tt_status check_ngrams(binder *b, const tt_ngram_weights *w)
+{
+    const tt_arch *a = b->arch;
+    for (uint32_t i = 0; b->w != NULL && i < tt_arch_ngrams(a); i++)
+        if (w->sizes[i] < 1 || w->offsets[i] < 0 || w->sizes[i] > a->ngram_rows ||
+            w->offsets[i] > (int64_t)a->ngram_rows - w->sizes[i])
+            return tt_fail_at(b->err, TT_ERR_FORMAT, b->file, -1,
+                              "head %u of the n-gram table has %lld rows from %lld on, the table "
+                              "has %u",
+                              i, (long long)w->sizes[i], (long long)w->offsets[i], a->ngram_rows);
+    return TT_OK;
+}
+
+static tt_status bind_ngram(binder *b, tt_ngram_weights *w)
+{
+    const tt_arch *a = b->arch;
+    uint32_t R = tt_arch_residual(a), l = a->ngram_layer, n = tt_arch_ngrams(a);
+    float add = a->norm_offset ? 1.0f : 0.0f;
+    layer_name s;
+    TT_TRY(bind_mat(b, &w->key, R, a->ngram_dim, in_layer(&s, l, "ple.key_proj.weight")));
+    TT_TRY(bind_mat(b, &w->value, a->hidden_size, a->ngram_dim,
+                    in_layer(&s, l, "ple.value_proj.weight")));
+    TT_TRY(bind_vector(b, &w->norm_key, R, add, in_layer(&s, l, "ple.norm_key.weight")));
+    TT_TRY(bind_vector(b, &w->norm_query, R, add, in_layer(&s, l, "ple.norm_query.weight")));
+    TT_TRY(bind_vector(b, &w->norm_conv, R, add, in_layer(&s, l, "ple.norm_conv.weight")));
+    TT_TRY(bind_values(b, &w->conv, R, 4, 0, in_layer(&s, l, "ple.conv1d.weight")));
+    TT_TRY(bind_integers(b, &w->multipliers, a->ngram_size,
+                         in_layer(&s, l, "ple.ple_embedding.layer_multipliers")));
+    TT_TRY(bind_integers(b, &w->sizes, n,
+                         in_layer(&s, l, "ple.ple_embedding.ngram_heads_vocab_sizes")));
+    TT_TRY(
+        bind_integers(b, &w->offsets, n, in_layer(&s, l, "ple.ple_embedding.ngram_heads_offsets")));
+    return check_ngrams(b, w);
+}
+
+static tt_status bind_indexer(binder *b, tt_attention_weights *w, uint32_t l)
+{
+    const tt_arch *a = b->arch;
+    uint32_t d = a->indexer_dim;
+    float add = a->norm_offset ? 1.0f : 0.0f;
+    layer_name n;
+    TT_TRY(bind_mat(b, &w->index_qk, (a->indexer_heads + 1) * d, a->hidden_size,
+                    in_layer(&n, l, "self_attn.indexer.index_qk_proj.weight")));
+    TT_TRY(bind_vector(b, &w->index_q_norm, d, add,
+                       in_layer(&n, l, "self_attn.indexer.q_layernorm.weight")));
+    return bind_vector(b, &w->index_k_norm, d, add,
+                       in_layer(&n, l, "self_attn.indexer.k_layernorm.weight"));
+}
+
+/* ---- layers ---- */
+
 static tt_status bind_attention(binder *b, tt_attention_weights *w, uint32_t l)
 {
     const tt_arch *a = b->arch;
@@ -192,10 +276,17 @@ static tt_status bind_layer(binder *b, tt_layer_weights *w, uint32_t l)
     float add = a->norm_offset ? 1.0f : 0.0f;
     layer_name n;
     w->kind = a->layer_kind[l];
-    TT_TRY(bind_vector(b, &w->norm_in, a->hidden_size, add,
-                       in_layer(&n, l, "input_layernorm.weight")));
-    TT_TRY(bind_vector(b, &w->norm_post, a->hidden_size, add,
-                       in_layer(&n, l, "post_attention_layernorm.weight")));
+    if (a->streams > 0) {
+        TT_TRY(bind_mix(b, &w->mix_attn, in_layer(&n, l, "attn_hyper_connection"), true));
+        TT_TRY(bind_mix(b, &w->mix_ffn, in_layer(&n, l, "mlp_hyper_connection"), true));
+        if (w->kind == TT_LAYER_FULL)
+            TT_TRY(bind_indexer(b, &w->attn, l));
+    } else {
+        TT_TRY(bind_vector(b, &w->norm_in, a->hidden_size, add,
+                           in_layer(&n, l, "input_layernorm.weight")));
+        TT_TRY(bind_vector(b, &w->norm_post, a->hidden_size, add,
+                           in_layer(&n, l, "post_attention_layernorm.weight")));
+    }
     if (w->kind == TT_LAYER_FULL)
         TT_TRY(bind_attention(b, &w->attn, l));
     else
@@ -209,7 +300,12 @@ static tt_status bind_ends(binder *b, tt_weights *w)
     const tt_arch *a = b->arch;
     uint32_t H = a->hidden_size;
     float add = a->norm_offset ? 1.0f : 0.0f;
-    TT_TRY(bind_vector(b, &w->norm, H, add, "norm.weight"));
+    if (a->streams > 0) {
+        TT_TRY(bind_mix(b, &w->mix, "hyper_connection_mixer", false));
+        TT_TRY(bind_ngram(b, &w->ngram));
+    } else {
+        TT_TRY(bind_vector(b, &w->norm, H, add, "norm.weight"));
+    }
     if (b->draft) {
         TT_TRY(bind_mat(b, &w->fc, H, 2 * H, "fc.weight"));
         TT_TRY(bind_vector(b, &w->norm_embed, H, add, "pre_fc_norm_embedding.weight"));
@@ -262,10 +358,6 @@ static tt_status walk(const tt_install *in, const tt_arch *draft, tt_weights *w,
                 .arch = draft != NULL ? draft : tt_install_arch(in),
                 .w = w,
                 .err = err};
-    if (b.arch->family != TT_FAMILY_QWEN3_5 && b.arch->family != TT_FAMILY_QWEN3_5_MOE)
-        return tt_fail_at(err, TT_ERR_UNSUPPORTED, tt_install_dir(in), -1,
-                          "models of family %s are not supported by this version",
-                          tt_family_name(b.arch->family));
     TT_TRY(tt_install_path(in, name_of(draft), b.file, err));
     b.used = calloc(b.ix->count + 1, sizeof *b.used);
     if (b.used == NULL)

@@ -22,6 +22,9 @@ typedef struct tt_attention_weights {
     tt_mat k, v;                  /* [Hkv * d, H] */
     tt_mat o;                     /* [H, Hq * d] */
     const float *q_norm, *k_norm; /* [d], whole factors */
+    /* qwen4_exp: index queries and the index key, di wide */
+    tt_mat index_qk;                          /* [(Hi + 1) * di, H] */
+    const float *index_q_norm, *index_k_norm; /* [di] */
 } tt_attention_weights;
 
 typedef struct tt_delta_weights {
@@ -39,11 +42,29 @@ typedef struct tt_mlp_weights {
     tt_mat down;     /* [H, Fs] */
 } tt_mlp_weights;
 
+/* qwen4_exp, S streams: a gated residual and the n-gram block. */
+typedef struct tt_mix_weights {
+    const float *norm; /* [S, H], whole factors */
+    tt_mat down;       /* [rank, S * H] */
+    tt_mat up;         /* [S * H, rank] */
+    tt_mat inject;     /* [S, S * H]; the last one has none */
+} tt_mix_weights;
+
+typedef struct tt_ngram_weights {
+    tt_mat key;                                     /* [S * H, D] */
+    tt_mat value;                                   /* [H, D] */
+    const float *norm_key, *norm_query, *norm_conv; /* [S, H], whole factors */
+    const float *conv;                              /* [S * H, 4] */
+    const int64_t *multipliers;                     /* [ngram_size] */
+    const int64_t *sizes, *offsets;                 /* [ngrams], rows of the table */
+} tt_ngram_weights;
+
 typedef struct tt_layer_weights {
     tt_layer_kind kind;
     uint32_t
         kind_index; /* among layers of its kind: row of the KV cache or of the recurrent state */
-    const float *norm_in, *norm_post; /* [H], whole factors */
+    const float *norm_in, *norm_post; /* [H], whole factors; not with streams */
+    tt_mix_weights mix_attn, mix_ffn; /* with streams */
     tt_attention_weights attn;        /* kind full */
     tt_delta_weights delta;           /* kind linear */
     tt_mlp_weights mlp;               /* dense MLP, or the shared expert */
@@ -52,9 +73,11 @@ typedef struct tt_layer_weights {
 } tt_layer_weights;
 
 typedef struct tt_weights {
-    tt_mat embed;            /* [vocab, H] */
-    tt_mat head;             /* [vocab, H]; the embedding when tied */
-    const float *norm;       /* [H], whole factor */
+    tt_mat embed;       /* [vocab, H] */
+    tt_mat head;        /* [vocab, H]; the embedding when tied */
+    const float *norm;  /* [H], whole factor; not with streams */
+    tt_mix_weights mix; /* with streams, like the next */
+    tt_ngram_weights ngram;
     tt_layer_weights *layer; /* [L] */
     void *payload;           /* bytes of model_weights.bin behind its index */
     uint64_t payload_bytes;

@@ -107,6 +107,9 @@ static tt_status compare_structure(const compare *c, tt_error *err)
     if (!same_layout(&c->plan.experts, tt_install_expert_layout(c->in)) ||
         !same_layout(&c->plan.mtp_experts, tt_install_mtp_expert_layout(c->in)))
         return not_of_it(c, err, "the table of experts");
+    const tt_ngram_layout *n = tt_install_ngram_layout(c->in);
+    if (n != NULL && n->dtype != c->plan.ngrams.layout.dtype) /* the rest follows from arch */
+        return not_of_it(c, err, "the type of the n-gram table");
     return TT_OK;
 }
 

@@ -17,7 +17,7 @@ tt_status tt_assembly_init(tt_assembly *a, const char *dir, const tt_snapshot *s
     a->plan = plan;
     if (rows > 0 && (a->crc = calloc(rows * plan->arch.n_experts, sizeof *a->crc)) == NULL)
         return tt_fail(err, TT_ERR_NOMEM, "out of memory for checksums");
-    if (2 + rows + snap->n_tokenizer + 1 > TT_MAX_INSTALL_FILES)
+    if (3 + rows + snap->n_tokenizer + 1 > TT_MAX_INSTALL_FILES)
         return tt_fail(err, TT_ERR_LIMIT, "the install would have more than %u files",
                        TT_MAX_INSTALL_FILES);
     return TT_OK;
@@ -32,7 +32,7 @@ void tt_assembly_free(tt_assembly *a)
 uint64_t tt_assembly_payload(const tt_snapshot *snap, const tt_repack_plan *p)
 {
     const tt_arch *a = &p->arch;
-    uint64_t sum = p->weights.file_bytes + p->mtp.file_bytes;
+    uint64_t sum = p->weights.file_bytes + p->mtp.file_bytes + p->ngrams.layout.file_bytes;
     sum += p->experts.stride * p->experts.n_experts * a->n_layers;
     sum += p->mtp_experts.stride * p->mtp_experts.n_experts * a->n_mtp_layers;
     if (tt_arch_is_moe(a))
@@ -168,6 +168,7 @@ tt_status tt_assembly_manifest(tt_assembly *a, const char *model_id, const char 
     c->mtp = p->mtp.count > 0 ? &p->mtp : NULL;
     c->experts = p->experts.n_experts > 0 ? &p->experts : NULL;
     c->mtp_experts = p->mtp_experts.n_experts > 0 ? &p->mtp_experts : NULL;
+    c->ngrams = p->ngrams.layout.rows > 0 ? &p->ngrams.layout : NULL;
     c->tokenizer = a->snap->n_tokenizer > 0;
     c->files = a->files;
     c->n_files = a->n_files;

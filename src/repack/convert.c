@@ -90,6 +90,7 @@ typedef struct widen {
 
 /* Factors of the blocks that some rows lie in. */
 typedef struct factors {
+    bool one;            /* the tensor has a single one */
     float *at;           /* [rows of blocks][cols of blocks] */
     uint64_t first;      /* row of blocks that at[0] is of */
     uint64_t cols;       /* values in a row */
@@ -108,6 +109,8 @@ static uint64_t block_row(uint64_t mat_rows, uint64_t row)
 static float factor_of(const factors *f, uint64_t i)
 {
     uint64_t row = f->row + i / f->cols, col = i % f->cols;
+    if (f->one)
+        return f->at[0];
     return f->at[(block_row(f->mat_rows, row) - f->first) * f->block_cols + col / TT_FP8_BLOCK];
 }
 
@@ -218,8 +221,8 @@ static tt_status fetch(const tt_converter *c, const tt_st_tensor *t, uint64_t fi
 {
     uint32_t each = tt_st_dtype_bytes(t->dtype);
     TT_TRY(tt_safetensors_read(c->st, t, first * each, raw, n * each, err));
-    if (t->dtype == TT_ST_U32)
-        return TT_OK; /* words of quantized input: every code is one */
+    if (t->dtype == TT_ST_U32 || t->dtype == TT_ST_I64)
+        return TT_OK; /* words of quantized input, integers: every code is one */
     return check_values(c, t, first, n, raw, NULL, f32, err);
 }
 
@@ -229,12 +232,14 @@ static tt_status read_factors(const tt_converter *c, const tt_piece *src, uint64
 {
     const tt_st_tensor *t = src->values, *b = src->blocks;
     uint32_t each = tt_st_dtype_bytes(b->dtype);
-    *f = (factors){.cols = cols,
+    *f = (factors){.one = b->bytes == each,
+                   .cols = cols,
                    .block_cols = (cols + TT_FP8_BLOCK - 1) / TT_FP8_BLOCK,
                    .mat_rows = t->shape[t->rank - 2],
                    .row = row};
-    f->first = block_row(f->mat_rows, row);
-    uint64_t count = (block_row(f->mat_rows, row + n - 1) - f->first + 1) * f->block_cols;
+    f->first = f->one ? 0 : block_row(f->mat_rows, row);
+    uint64_t count =
+        f->one ? 1 : (block_row(f->mat_rows, row + n - 1) - f->first + 1) * f->block_cols;
     unsigned char *raw = malloc(count * each);
     f->at = malloc(count * sizeof *f->at);
     tt_status st = raw == NULL || f->at == NULL
@@ -342,8 +347,9 @@ static tt_status copy_part(tt_converter *c, const tt_st_tensor *t, uint64_t firs
                            tt_emit *out, tt_error *err)
 {
     uint32_t each = tt_st_dtype_bytes(t->dtype);
+    uint64_t most = each <= 4 ? c->chunk : c->chunk / 2;
     for (uint64_t done = 0; done < n;) {
-        uint64_t step = n - done < c->chunk ? n - done : c->chunk;
+        uint64_t step = n - done < most ? n - done : most;
         tt_safetensors_expect(c->st, t, (first + done + step) * each, 2 * step * each);
         TT_TRY(fetch(c, t, first + done, step, c->raw, NULL, err));
         TT_TRY(tt_emit_append(out, c->raw, step * each, err));
@@ -492,4 +498,13 @@ tt_status tt_convert_mat(tt_converter *c, const tt_expert_mat *m, const tt_piece
                                err));
     }
     return TT_OK;
+}
+
+tt_status tt_convert_table(tt_converter *c, const tt_piece *shard, tt_dtype dtype, uint64_t cols,
+                           tt_emit *out, tt_error *err)
+{
+    job j = {c, shard, dtype, shard->values->shape[0], cols};
+    if (tt_piece_copied(shard, dtype))
+        return copy_part(c, shard->values, 0, j.rows * cols, out, err);
+    return encode_pass(&j, WORDS, NULL, NULL, out, err);
 }

@@ -36,6 +36,10 @@ TT_MUST_CHECK tt_status tt_convert_copy(tt_converter *c, const tt_st_tensor *t, 
 TT_MUST_CHECK tt_status tt_convert_turn(tt_converter *c, const tt_st_tensor *t, uint64_t per_row,
                                         uint64_t row, uint64_t n, void *out, tt_error *err);
 
+/* Appends rows of the n-gram table: those of one shard, `cols` values each. */
+TT_MUST_CHECK tt_status tt_convert_table(tt_converter *c, const tt_piece *shard, tt_dtype dtype,
+                                         uint64_t cols, tt_emit *out, tt_error *err);
+
 /* Says that rows [row, row + n) of a piece will be converted soon. */
 void tt_convert_expect(const tt_converter *c, const tt_piece *src, uint64_t cols, uint64_t row,
                        uint64_t n);

@@ -235,13 +235,28 @@ static tt_status write_layer(export_job *x, uint32_t i, uint32_t of, uint32_t la
     return end_shard(x, err);
 }
 
+static tt_status write_ngrams(export_job *x, uint32_t i, uint32_t of, const tt_ngram_layout *l,
+                              tt_error *err)
+{
+    uint64_t shape[TT_MAX_SOURCE_RANK] = {l->rows, l->cols};
+    char canonical[96], name[TT_MAX_NAME + 64];
+    TT_TRY(begin_shard(x, i, of, TT_NGRAM_NAME, err));
+    snprintf(canonical, sizeof canonical, "layers.%u.ple.ple_embedding.ngram_embedding.weight",
+             tt_install_arch(x->in)->ngram_layer);
+    full_name(canonical, name);
+    TT_TRY(declare(x, name, l->dtype, 2, shape, err));
+    TT_TRY(copy(x, 0, l->rows * l->row_bytes, err));
+    return end_shard(x, err);
+}
+
 static tt_status write_shards(export_job *x, tt_error *err)
 {
     const tt_arch *a = tt_install_arch(x->in);
     const tt_index *mtp = tt_install_mtp_index(x->in);
     uint32_t layers = tt_arch_is_moe(a) ? a->n_layers : 0,
              drafts = tt_arch_is_moe(a) && mtp != NULL ? a->n_mtp_layers : 0;
-    uint32_t of = 1 + (mtp != NULL) + layers + drafts, i = 0;
+    const tt_ngram_layout *ngrams = tt_install_ngram_layout(x->in);
+    uint32_t of = 1 + (mtp != NULL) + layers + drafts + (ngrams != NULL), i = 0;
     TT_TRY(write_weights(x, i++, of, TT_WEIGHTS_NAME, tt_install_index(x->in), err));
     if (mtp != NULL)
         TT_TRY(write_weights(x, i++, of, TT_MTP_WEIGHTS_NAME, mtp, err));
@@ -249,6 +264,8 @@ static tt_status write_shards(export_job *x, tt_error *err)
         TT_TRY(write_layer(x, i++, of, k, false, err));
     for (uint32_t k = 0; k < drafts; k++)
         TT_TRY(write_layer(x, i++, of, k, true, err));
+    if (ngrams != NULL)
+        TT_TRY(write_ngrams(x, i++, of, ngrams, err));
     x->r->shards = of;
     return TT_OK;
 }

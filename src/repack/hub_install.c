@@ -562,7 +562,7 @@ static tt_status hash_payload(work *w, tt_error *err)
         return tt_fail(err, TT_ERR_NOMEM, "out of memory for %u files", n);
     for (uint32_t i = 0; i < n; i++) {
         strcpy(files[i].path, w->out[i].path);
-        if (i < first_expert)
+        if (i < first_expert || i - first_expert >= tt_repack_plan_expert_layers(&w->plan))
             continue;
         bool mtp = i - first_expert >= w->plan.arch.n_layers;
         files[i].step = (mtp ? &w->plan.mtp_experts : &w->plan.experts)->stride;
@@ -830,13 +830,24 @@ static bool add_experts(json_t *table, const work *w)
     return ok;
 }
 
+static bool add_ngrams(json_t *table, const work *w)
+{
+    const tt_table_plan *n = &w->plan.ngrams;
+    uint64_t source = 0;
+    for (uint32_t i = 0; i < n->n_shards; i++)
+        source += n->shard[i].values->bytes;
+    return n->n_shards == 0 || add_row(table, TT_NGRAM_NAME, tt_dtype_name(n->layout.dtype),
+                                       n->layout.file_bytes, source);
+}
+
 /* The rate is that of the longest small file: of the payload nothing is fetched. */
 static tt_status tell_plan(work *w, tt_hub_plan *p, tt_error *err)
 {
     struct statvfs vfs;
     p->table = json_array();
     if (p->table == NULL || !add_weights(p->table, &w->plan.weights, w->plan.weights_src) ||
-        !add_weights(p->table, &w->plan.mtp, w->plan.mtp_src) || !add_experts(p->table, w))
+        !add_weights(p->table, &w->plan.mtp, w->plan.mtp_src) || !add_experts(p->table, w) ||
+        !add_ngrams(p->table, w))
         return tt_fail(err, TT_ERR_NOMEM, "out of memory for a table of tensors");
     strcpy(p->repository, w->state.repository);
     strcpy(p->commit, w->state.commit);

@@ -80,6 +80,7 @@ tt_status tt_hub_sides_find(const tt_repack_plan *plan, uint64_t gap, tt_hub_sid
     if (!add_pieces(&s, plan->weights_src, plan->weights.count) ||
         !add_pieces(&s, plan->mtp_src, plan->mtp.count) ||
         !add_pieces(&s, plan->expert_src, experts) ||
+        !add_pieces(&s, plan->ngrams.shard, plan->ngrams.n_shards) ||
         !add_norms(&s, inv, &plan->weights, plan->weights_src) ||
         !add_norms(&s, inv, &plan->mtp, plan->mtp_src)) {
         tt_hub_sides_free(&s);

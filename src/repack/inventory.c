@@ -98,11 +98,70 @@ static void feed_forward(build *b, const tt_arch *a)
     matrix(b, TT_ROLE_SHARED_GATE, "mlp.shared_expert_gate.weight", 1, h);
 }
 
+/* One gated residual: what a block reads of the streams, and what each of them takes of it. */
+static void mixer(build *b, const tt_arch *a, const char *stem, bool inject)
+{
+    char name[96];
+    uint64_t w = tt_arch_residual(a);
+    snprintf(name, sizeof name, "%s.hc_norm.weight", stem);
+    norm(b, name, w);
+    snprintf(name, sizeof name, "%s.input_mix_weight_down.weight", stem);
+    matrix(b, TT_ROLE_MIX, name, a->mix_rank, w);
+    snprintf(name, sizeof name, "%s.input_mix_weight_up.weight", stem);
+    matrix(b, TT_ROLE_MIX, name, w, a->mix_rank);
+    snprintf(name, sizeof name, "%s.block_inject_weight.weight", stem);
+    if (inject)
+        matrix(b, TT_ROLE_INJECT, name, a->streams, w);
+}
+
+static void indexer(build *b, const tt_arch *a)
+{
+    uint64_t d = a->indexer_dim;
+    matrix(b, TT_ROLE_INDEXER, "self_attn.indexer.index_qk_proj.weight", (a->indexer_heads + 1) * d,
+           a->hidden_size);
+    norm(b, "self_attn.indexer.q_layernorm.weight", d);
+    norm(b, "self_attn.indexer.k_layernorm.weight", d);
+}
+
+static void integers(build *b, const char *name, uint64_t n)
+{
+    add(b, TT_ROLE_PLAIN, name, 1, n, 0)->integers = true;
+}
+
+/* The n-gram block; its table is a file of its own. */
+static void ngrams(build *b, const tt_arch *a)
+{
+    uint64_t w = tt_arch_residual(a), heads = tt_arch_ngrams(a);
+    matrix(b, TT_ROLE_NGRAM_KEY, "ple.key_proj.weight", w, a->ngram_dim);
+    matrix(b, TT_ROLE_NGRAM_VALUE, "ple.value_proj.weight", a->hidden_size, a->ngram_dim);
+    norm(b, "ple.norm_key.weight", w);
+    norm(b, "ple.norm_query.weight", w);
+    norm(b, "ple.norm_conv.weight", w);
+    add(b, TT_ROLE_PLAIN, "ple.conv1d.weight", 2, w, 4)->conv = true;
+    integers(b, "ple.ple_embedding.layer_multipliers", a->ngram_size);
+    integers(b, "ple.ple_embedding.ngram_heads_vocab_sizes", heads);
+    integers(b, "ple.ple_embedding.ngram_heads_offsets", heads);
+}
+
+static void residual(build *b, const tt_arch *a)
+{
+    if (a->streams > 0) {
+        mixer(b, a, "attn_hyper_connection", true);
+        mixer(b, a, "mlp_hyper_connection", true);
+        return;
+    }
+    norm(b, "input_layernorm.weight", a->hidden_size);
+    norm(b, "post_attention_layernorm.weight", a->hidden_size);
+}
+
 static void layer(build *b, const tt_arch *a, const char *stem, uint32_t i, bool full)
 {
     snprintf(b->prefix, sizeof b->prefix, "%slayers.%u.", stem, i);
-    norm(b, "input_layernorm.weight", a->hidden_size);
-    norm(b, "post_attention_layernorm.weight", a->hidden_size);
+    residual(b, a);
+    if (a->streams > 0 && full)
+        indexer(b, a);
+    if (a->streams > 0 && !b->mtp && i == a->ngram_layer)
+        ngrams(b, a);
     if (full)
         full_attention(b, a);
     else
@@ -116,7 +175,10 @@ static void body(build *b, const tt_arch *a)
         layer(b, a, "", i, a->layer_kind[i] == TT_LAYER_FULL);
     b->prefix[0] = '\0';
     matrix(b, TT_ROLE_EMBED, "embed_tokens.weight", a->vocab_size, a->hidden_size);
-    norm(b, "norm.weight", a->hidden_size);
+    if (a->streams > 0)
+        mixer(b, a, "hyper_connection_mixer", false);
+    else
+        norm(b, "norm.weight", a->hidden_size);
     if (!a->tied_head)
         matrix(b, TT_ROLE_HEAD, "lm_head.weight", a->vocab_size, a->hidden_size);
 }
@@ -128,8 +190,15 @@ static void draft(build *b, const tt_arch *a)
     for (uint32_t i = 0; i < a->n_mtp_layers; i++)
         layer(b, a, "mtp.", i, true);
     snprintf(b->prefix, sizeof b->prefix, "mtp.");
-    matrix(b, TT_ROLE_MTP_FC, "fc.weight", h, 2 * h);
     norm(b, "pre_fc_norm_embedding.weight", h);
+    if (a->streams > 0) {
+        matrix(b, TT_ROLE_MTP_FC, "fc_embedding.weight", h, h);
+        matrix(b, TT_ROLE_MTP_FC, "fc_hidden.weight", h, h);
+        norm(b, "pre_fc_norm_hidden.weight", tt_arch_residual(a));
+        mixer(b, a, "hyper_connection_mixer", false);
+        return;
+    }
+    matrix(b, TT_ROLE_MTP_FC, "fc.weight", h, 2 * h);
     norm(b, "pre_fc_norm_hidden.weight", h);
     norm(b, "norm.weight", h);
 }
@@ -141,10 +210,6 @@ static int by_name(const void *a, const void *b)
 
 tt_status tt_inventory_create(const tt_arch *arch, tt_inventory *out, tt_error *err)
 {
-    if (arch->family != TT_FAMILY_QWEN3_5 && arch->family != TT_FAMILY_QWEN3_5_MOE)
-        return tt_fail(err, TT_ERR_UNSUPPORTED,
-                       "family %s cannot be converted by this version; qwen3_5 and qwen3_5_moe can",
-                       tt_family_name(arch->family));
     build b = {0};
     body(&b, arch);
     if (arch->n_mtp_layers > 0)
@@ -195,8 +260,8 @@ tt_status tt_inventory_check_index(const tt_inventory *inv, const tt_index *ix, 
                               "for (%llu x %llu)",
                               w->name, (unsigned long long)w->shape[0],
                               (unsigned long long)w->shape[1]);
-        if (w->role == TT_ROLE_PLAIN &&
-            (e->dtype == TT_DTYPE_Q4 || e->dtype == TT_DTYPE_Q8 || e->dtype == TT_DTYPE_I64))
+        if (w->integers != (e->dtype == TT_DTYPE_I64) ||
+            (w->role == TT_ROLE_PLAIN && (e->dtype == TT_DTYPE_Q4 || e->dtype == TT_DTYPE_Q8)))
             return tt_fail_at(err, TT_ERR_FORMAT, file, -1, "tensor \"%s\" must not be %s", w->name,
                               tt_dtype_name(e->dtype));
     }

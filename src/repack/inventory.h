@@ -1,8 +1,8 @@
 /* inventory.h: the tensors that an architecture calls for: canonical names, shapes, roles.
  *
  * Owns:      the table of model-math 2 for the families that can be converted.
- * Not here:  routed experts (they are counted by layer and id, see tensor_plan.h), prefixes and
- *            spellings of checkpoints (tensor_plan.h).
+ * Not here:  routed experts and the n-gram table (they are counted by layer, id and shard, see
+ *            tensor_plan.h), prefixes and spellings of checkpoints (tensor_plan.h).
  * Laws:      (1) a name stands in it once;  (2) every tensor of the family is in it: what is not,
  *            is unknown.
  * Threads:   read-only after creation.
@@ -21,6 +21,7 @@ typedef struct tt_want {
     bool mtp;
     bool conv;        /* conv1d.weight, which checkpoints store with a third dimension */
     bool offset_norm; /* may be stored as w of (1 + w) */
+    bool integers;    /* I64, as they are */
 } tt_want;
 
 typedef struct tt_inventory {

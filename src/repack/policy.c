@@ -24,10 +24,12 @@ static tt_status parse_one(const char *item, size_t len, tt_policy *policy, tt_e
            !(strlen(names[role]) == name_len && memcmp(names[role], item, name_len) == 0))
         role++;
     if (role == TT_ROLE_PLAIN)
-        return tt_fail(err, TT_ERR_INVALID,
-                       "\"%.*s\" is not a role; roles are embed, head, attn, delta, delta-ab, mlp, "
-                       "experts, shared, router, shared-gate, mtp-fc",
-                       (int)name_len, item);
+        return tt_fail(
+            err, TT_ERR_INVALID,
+            "\"%.*s\" is not a role; roles are embed, head, attn, delta, delta-ab, mlp, "
+            "experts, shared, router, shared-gate, mtp-fc, mix, inject, indexer, ngram-key, "
+            "ngram-value",
+            (int)name_len, item);
     uint32_t bits = value_len == 1 && value[0] == '4'               ? 4
                     : value_len == 1 && value[0] == '8'             ? 8
                     : value_len == 2 && memcmp(value, "16", 2) == 0 ? 16

@@ -24,17 +24,22 @@
     X(SHARED, "shared", TT_WIDTH_BUILD)      /* mlp.shared_expert.* */                             \
     X(ROUTER, "router", TT_WIDTH_SOURCE)     /* mlp.gate */                                        \
     X(SHARED_GATE, "shared-gate", TT_WIDTH_SOURCE) /* mlp.shared_expert_gate */                    \
-    X(MTP_FC, "mtp-fc", TT_WIDTH_BUILD)            /* mtp.fc */
+    X(MTP_FC, "mtp-fc", TT_WIDTH_BUILD)            /* mtp.fc, mtp.fc_embedding, mtp.fc_hidden */   \
+    X(MIX, "mix", TT_WIDTH_TABLE)                  /* *.input_mix_weight_{down,up} of qwen4_exp */ \
+    X(INJECT, "inject", TT_WIDTH_SOURCE)           /* *.block_inject_weight */                     \
+    X(INDEXER, "indexer", TT_WIDTH_SOURCE)         /* self_attn.indexer.index_qk_proj */           \
+    X(NGRAM_KEY, "ngram-key", TT_WIDTH_SOURCE)     /* ple.key_proj */                              \
+    X(NGRAM_VALUE, "ngram-value", TT_WIDTH_BUILD)  /* ple.value_proj */
 
 typedef enum tt_width_class {
     TT_WIDTH_BUILD,  /* --bits */
     TT_WIDTH_TABLE,  /* 8 in quantized builds: one row or one product a token, and sensitive */
-    TT_WIDTH_SOURCE, /* kept: small, and routing or decay hang on them */
+    TT_WIDTH_SOURCE, /* kept: small, and routing, decay or choices hang on them */
 } tt_width_class;
 
 #define TT_ROLE_ENUM_(name, text, width) TT_ROLE_##name,
 typedef enum tt_role {
-    TT_ROLE_LIST(TT_ROLE_ENUM_) TT_ROLE_PLAIN, /* norms, conv1d, A_log, dt_bias */
+    TT_ROLE_LIST(TT_ROLE_ENUM_) TT_ROLE_PLAIN, /* norms, conv1d, A_log, dt_bias, integers */
     TT_ROLE_COUNT
 } tt_role;
 

@@ -151,6 +151,25 @@ static tt_status write_experts(work *w, tt_error *err)
     return st == TT_OK ? tt_dir_sync(dir, err) : st;
 }
 
+static tt_status write_ngrams(work *w, tt_error *err)
+{
+    const tt_table_plan *n = &w->plan.ngrams;
+    tt_emit e;
+    tt_status st;
+    if (n->n_shards == 0)
+        return TT_OK;
+    tt_note(w->ev, TT_NOTE_STAGE, "writing " TT_NGRAM_NAME);
+    TT_TRY(tt_assembly_begin(&w->a, TT_NGRAM_NAME, &e, err));
+    for (uint32_t i = 0; i < n->n_shards; i++)
+        TT_GOTO(tt_convert_table(w->conv, &n->shard[i], n->layout.dtype, n->layout.cols, &e, err),
+                out);
+    TT_GOTO(tt_emit_pad(&e, n->layout.file_bytes, err), out);
+    st = tt_assembly_finish(&w->a, TT_NGRAM_NAME, &e, err);
+out:
+    tt_emit_drop(&e);
+    return st;
+}
+
 static tt_status write_all(work *w, tt_repack_report *r, tt_error *err)
 {
     const tt_repack_plan *p = &w->plan;
@@ -161,6 +180,7 @@ static tt_status write_all(work *w, tt_repack_report *r, tt_error *err)
         TT_TRY(write_weights(w, TT_MTP_WEIGHTS_NAME, &p->mtp, p->mtp_src,
                              w->a.content.mtp_index_sha256, err));
     TT_TRY(write_experts(w, err));
+    TT_TRY(write_ngrams(w, err));
     TT_TRY(tt_assembly_tokenizer(&w->a, err));
     TT_TRY(tt_assembly_manifest(&w->a, w->model_id, w->target.path, r, err));
     tt_note(w->ev, TT_NOTE_STAGE, "publishing %s", w->target.path);

@@ -173,6 +173,16 @@ static void cut_layer(cutter *c, uint32_t file, const tt_repack_plan *plan, size
     }
 }
 
+static void cut_ngrams(cutter *c, uint32_t file, const tt_table_plan *n)
+{
+    uint64_t at = 0;
+    for (uint32_t i = 0; i < n->n_shards; i++) {
+        place p = {file, n->layout.dtype, n->shard[i].values->shape[0], n->layout.cols, at, 0, 0};
+        cut_piece(c, &p, &n->shard[i]);
+        at += p.rows * n->layout.row_bytes;
+    }
+}
+
 static uint32_t add_file(cutter *c, const char *rel, uint64_t size, const tt_index *ix)
 {
     tt_payload_file *f = &c->s.files[c->s.n_files];
@@ -197,6 +207,9 @@ static void cut_all(cutter *c, const tt_repack_plan *plan)
         tt_expert_file_name(rel, (uint32_t)(mtp ? row - a->n_layers : row), mtp);
         cut_layer(c, add_file(c, rel, l->stride * l->n_experts, NULL), plan, row, l);
     }
+    if (plan->ngrams.n_shards > 0)
+        cut_ngrams(c, add_file(c, TT_NGRAM_NAME, plan->ngrams.layout.file_bytes, NULL),
+                   &plan->ngrams);
 }
 
 /* ---- order and ranges ---- */
@@ -302,7 +315,7 @@ tt_status tt_segments_create(const tt_safetensors *st, const tt_repack_plan *pla
     if (range_bytes == 0)
         range_bytes = RANGE_BYTES;
     c.max_bytes = range_bytes < SEGMENT_BYTES ? range_bytes : SEGMENT_BYTES;
-    c.s.files = calloc(2 + tt_repack_plan_expert_layers(plan), sizeof *c.s.files);
+    c.s.files = calloc(3 + tt_repack_plan_expert_layers(plan), sizeof *c.s.files);
     tt_status status = TT_OK;
     if (c.s.files != NULL)
         cut_all(&c, plan);

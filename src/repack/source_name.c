@@ -60,6 +60,30 @@ int64_t tt_source_layer(const char *canonical)
     return s != NULL && number(s, &n) != NULL ? (int64_t)n : -1;
 }
 
+/* What follows "layers.<n>.ple.ple_embedding.ngram_embedding." */
+static const char *in_ngram_table(const char *canonical, uint32_t *layer)
+{
+    const char *s = after(canonical, "layers.");
+    s = s != NULL ? number(s, layer) : NULL;
+    return s != NULL ? after(s, "ple.ple_embedding.ngram_embedding.") : NULL;
+}
+
+bool tt_source_ngram_shard(const char *canonical, uint32_t *layer, uint32_t *shard)
+{
+    const char *s = in_ngram_table(canonical, layer), *rest;
+    *shard = 0;
+    if (s != NULL && (rest = after(s, "shard_")) != NULL)
+        s = number(rest, shard);
+    return s != NULL && strcmp(s, "weight") == 0;
+}
+
+bool tt_source_ngram_scale(const char *canonical)
+{
+    uint32_t layer = 0;
+    const char *s = in_ngram_table(canonical, &layer);
+    return s != NULL && strcmp(s, "weight_scale") == 0;
+}
+
 static bool mat_name(const char *s, unsigned *mat)
 {
     static const char *const names[TT_MATS] = {"gate_proj.weight", "up_proj.weight",

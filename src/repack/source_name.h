@@ -1,7 +1,7 @@
 /* source_name.h: takes a published tensor name apart.
  *
  * Owns:      the prefixes of text body, head and draft; the names of vision tensors; the spellings
- *            of routed experts.
+ *            of routed experts and of the n-gram table's shards.
  * Not here:  which tensors a model has (inventory.h).
  * Laws:      numbers are decimal without leading zeros; anything else is not an expert's name.
  * Threads:   pure functions.
@@ -33,6 +33,11 @@ typedef struct tt_expert_name {
 
 /* True for the canonical name of routed experts' weights. */
 bool tt_source_expert(const char *canonical, tt_expert_name *out);
+/* True for a shard of the n-gram table, "layers.<n>.ple.ple_embedding.ngram_embedding.shard_<i>.
+ * weight", or the whole of it, without ".shard_<i>", which is shard 0. */
+bool tt_source_ngram_shard(const char *canonical, uint32_t *layer, uint32_t *shard);
+/* The one factor of an fp8 table, "layers.<n>.ple.ple_embedding.ngram_embedding.weight_scale". */
+bool tt_source_ngram_scale(const char *canonical);
 /* Layer number of "layers.<n>.…", or -1. */
 int64_t tt_source_layer(const char *canonical);
 

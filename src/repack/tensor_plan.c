@@ -24,6 +24,7 @@ typedef struct planner {
     tt_dtype *dtypes;          /* destination type of each inventory item */
     tt_dtype mats[2][TT_MATS]; /* destination types of experts: body, draft */
     bool mats_known[2][TT_MATS];
+    const tt_st_tensor *ngram_scale; /* of an fp8 table */
 } planner;
 
 void tt_note(const tt_repack_events *ev, tt_note_kind kind, const char *fmt, ...)
@@ -153,6 +154,20 @@ static tt_status resolve_fp8(planner *p, const tt_st_tensor *t, uint32_t rank,
     *dtype = bits == 16 || shape[rank - 1] % TT_GROUP != 0 ? TT_DTYPE_BF16
              : bits == 4                                   ? TT_DTYPE_Q4
                                                            : TT_DTYPE_Q8;
+    return TT_OK;
+}
+
+/* Integers stay what they are. */
+static tt_status resolve_integers(const planner *p, const tt_st_tensor *t, uint32_t rank,
+                                  const uint64_t *shape, tt_piece *piece, tt_dtype *dtype,
+                                  tt_error *err)
+{
+    if (t->dtype != TT_ST_I64)
+        return refuse(p, t, TT_ERR_UNSUPPORTED, err, "tensors of its kind are I64");
+    if (!shape_is(t, rank, shape))
+        return wrong_shape(p, t, rank, shape, err);
+    *piece = (tt_piece){.values = t};
+    *dtype = TT_DTYPE_I64;
     return TT_OK;
 }
 
@@ -290,7 +305,87 @@ static tt_status take_resident(planner *p, const tt_st_tensor *t, const tt_want 
         if (!conv_shape(p, t, w, shape))
             return wrong_shape(p, t, rank, shape, err);
     }
+    if (w->integers)
+        return resolve_integers(p, t, rank, shape, &p->found[i], &p->dtypes[i], err);
     return resolve(p, t, rank, shape, w->role, &p->found[i], &p->dtypes[i], err);
+}
+
+/* ---- the n-gram table ---- */
+
+/* Room for a shard of this number. */
+static tt_status reach_shard(planner *p, const tt_st_tensor *t, uint32_t number, tt_error *err)
+{
+    tt_table_plan *n = &p->plan->ngrams;
+    if (number >= TT_MAX_SHARDS)
+        return refuse(p, t, TT_ERR_LIMIT, err, "the n-gram table has too many shards");
+    if (number < n->n_shards)
+        return TT_OK;
+    tt_piece *more = realloc(n->shard, (number + 1) * sizeof *more);
+    if (more == NULL)
+        return tt_fail(err, TT_ERR_NOMEM, "out of memory for the n-gram table's shards");
+    memset(more + n->n_shards, 0, (number + 1 - n->n_shards) * sizeof *more);
+    n->shard = more;
+    n->n_shards = number + 1;
+    return TT_OK;
+}
+
+static tt_status take_ngram_shard(planner *p, const tt_st_tensor *t, uint32_t layer,
+                                  uint32_t number, tt_error *err)
+{
+    const tt_arch *a = &p->plan->arch;
+    if (tt_arch_ngrams(a) == 0 || layer != a->ngram_layer)
+        return refuse(p, t, TT_ERR_FORMAT, err, "the config has no n-gram table there");
+    if (t->dtype != TT_ST_BF16 && t->dtype != TT_ST_F16 && t->dtype != TT_ST_F8_E4M3)
+        return refuse(p, t, TT_ERR_UNSUPPORTED, err, "an n-gram table must be BF16, F16 or fp8");
+    if (t->rank != 2 || t->shape[1] != tt_arch_ngram_cols(a))
+        return wrong_shape(p, t, 2, (const uint64_t[]){t->shape[0], tt_arch_ngram_cols(a)}, err);
+    TT_TRY(reach_shard(p, t, number, err));
+    tt_piece *s = &p->plan->ngrams.shard[number];
+    if (s->values != NULL)
+        return doubled(p, t, s, err);
+    s->values = t;
+    return TT_OK;
+}
+
+/* All fp8 shards have one factor. */
+static tt_status take_ngram_scale(planner *p, const tt_st_tensor *t, tt_error *err)
+{
+    if (t->dtype != TT_ST_F32 && t->dtype != TT_ST_F16 && t->dtype != TT_ST_BF16)
+        return refuse(p, t, TT_ERR_UNSUPPORTED, err, "it must be F32, F16 or BF16");
+    if (t->bytes != tt_st_dtype_bytes(t->dtype))
+        return refuse(p, t, TT_ERR_FORMAT, err, "it must be one value");
+    p->ngram_scale = t;
+    return TT_OK;
+}
+
+/* Shards are there from 0 on, of one type, and make up the table that the config calls for. */
+static tt_status join_shards(planner *p, tt_error *err)
+{
+    const tt_arch *a = &p->plan->arch;
+    tt_table_plan *n = &p->plan->ngrams;
+    uint64_t rows = 0;
+    if (tt_arch_ngrams(a) == 0)
+        return TT_OK;
+    for (uint32_t i = 0; i < n->n_shards; i++) {
+        tt_piece *s = &n->shard[i];
+        if (s->values == NULL)
+            return tt_fail_at(err, TT_ERR_NOT_FOUND, p->file, -1,
+                              "the checkpoint has no shard %u of the n-gram table", i);
+        if (s->values->dtype != n->shard[0].values->dtype)
+            return refuse(p, s->values, TT_ERR_UNSUPPORTED, err,
+                          "shards of the n-gram table are of different types");
+        if (s->values->dtype == TT_ST_F8_E4M3 && (s->blocks = p->ngram_scale) == NULL)
+            return refuse(p, s->values, TT_ERR_NOT_FOUND, err,
+                          "it is fp8, and the checkpoint has no weight_scale of the table");
+        rows += s->values->shape[0];
+    }
+    if (rows != a->ngram_rows)
+        return tt_fail_at(err, n->n_shards == 0 ? TT_ERR_NOT_FOUND : TT_ERR_FORMAT, p->file, -1,
+                          "the n-gram table has %llu rows in %u shards, the config calls for %u",
+                          (unsigned long long)rows, n->n_shards, a->ngram_rows);
+    tt_ngram_layout_init(&n->layout, a,
+                         n->shard[0].values->dtype == TT_ST_F16 ? TT_DTYPE_F16 : TT_DTYPE_BF16);
+    return TT_OK;
 }
 
 /* A head beside tied embeddings: harmless when it repeats them. */
@@ -329,6 +424,7 @@ static bool is_companion(const planner *p, const tt_st_tensor *t)
 static tt_status take(planner *p, const tt_st_tensor *t, tt_error *err)
 {
     tt_expert_name expert;
+    uint32_t ngram_layer, shard;
     if (tt_source_is_vision(t->name)) {
         p->plan->vision_tensors++;
         p->plan->vision_bytes += t->bytes;
@@ -341,6 +437,10 @@ static tt_status take(planner *p, const tt_st_tensor *t, tt_error *err)
         return TT_OK;
     if (tt_source_expert(name, &expert))
         return take_expert(p, t, &expert, err);
+    if (tt_source_ngram_shard(name, &ngram_layer, &shard))
+        return take_ngram_shard(p, t, ngram_layer, shard, err);
+    if (tt_source_ngram_scale(name))
+        return take_ngram_scale(p, t, err);
     const tt_want *w = tt_inventory_find(&p->plan->inventory, name);
     if (w != NULL)
         return take_resident(p, t, w, err);
@@ -456,6 +556,7 @@ static tt_status plan_all(planner *p, const json_t *config, tt_error *err)
     for (size_t i = 0; i < tt_safetensors_count(p->st); i++)
         TT_TRY(take(p, tt_safetensors_at(p->st, i), err));
     TT_TRY(check_complete(p, err));
+    TT_TRY(join_shards(p, err));
     if (plan->vision_tensors > 0)
         tt_note(p->ev, TT_NOTE_INFO, "%llu vision tensors (%.1f MB) are left out: text only",
                 (unsigned long long)plan->vision_tensors, (double)plan->vision_bytes / 1e6);
@@ -524,6 +625,7 @@ void tt_repack_plan_free(tt_repack_plan *plan)
     free(plan->weights_src);
     free(plan->mtp_src);
     free(plan->expert_src);
+    free(plan->ngrams.shard);
     tt_inventory_free(&plan->inventory); /* owns the names of the indexes */
     *plan = (tt_repack_plan){0};
 }

@@ -1,7 +1,8 @@
 /* tensor_plan.h: which tensors of a checkpoint become which parts of an install.
  *
  * Owns:      prefixes and spellings of published checkpoints, the three layouts of experts, the
- *            checks of names, types and shapes, the width of every destination, the layouts.
+ *            order of the n-gram table's shards, the checks of names, types and shapes, the width
+ * of every destination, the layouts.
  * Not here:  reading values (convert.h), except norms and a doubled head (norms.h); files (emit.h).
  * Laws:      (1) experts are filed by id, never by order of arrival;  (2) an unknown, doubled,
  *            missing or misshapen tensor is an error with its name;  (3) what is dropped or kept
@@ -48,6 +49,13 @@ static inline bool tt_piece_copied(const tt_piece *p, tt_dtype becomes)
     return p->scales != NULL || (!affine && p->blocks == NULL);
 }
 
+/* The n-gram table: rows of all shards, in the order of their numbers. */
+typedef struct tt_table_plan {
+    tt_ngram_layout layout; /* rows 0: none */
+    tt_piece *shard;        /* [n_shards] */
+    uint32_t n_shards;
+} tt_table_plan;
+
 enum { TT_MAT_GATE, TT_MAT_UP, TT_MAT_DOWN, TT_MATS };
 
 typedef struct tt_repack_plan {
@@ -57,6 +65,7 @@ typedef struct tt_repack_plan {
     tt_index weights, mtp;                 /* laid out; mtp.count 0 without draft */
     tt_piece *weights_src, *mtp_src;       /* one for each entry */
     tt_expert_layout experts, mtp_experts; /* n_experts 0: none */
+    tt_table_plan ngrams;
     tt_piece *expert_src;                  /* [(n_layers + n_mtp_layers) x n_experts x TT_MATS] */
     uint64_t vision_tensors, vision_bytes; /* dropped */
     uint64_t kept_tensors;                 /* width asked, but 64 does not divide the rows */

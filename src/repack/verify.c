@@ -244,6 +244,26 @@ static tt_status check_padding(check *c, const char *rel, const char *path, cons
     return st;
 }
 
+/* What stands behind the last row of the n-gram table. */
+static tt_status check_ngrams(check *c, tt_error *err)
+{
+    const tt_ngram_layout *l = tt_install_ngram_layout(c->in);
+    unsigned char pad[TT_PAGE_ALIGN];
+    char path[TT_MAX_PATH];
+    int fd = -1;
+    if (l == NULL)
+        return TT_OK;
+    uint64_t end = l->rows * l->row_bytes, n = l->file_bytes - end;
+    TT_TRY(tt_install_path(c->in, TT_NGRAM_NAME, path, err));
+    TT_TRY(tt_file_open(path, &fd, NULL, err));
+    tt_status st = tt_file_pread(fd, path, pad, n, end, err);
+    close(fd);
+    if (st == TT_OK && !all_zero(pad, n))
+        st = tt_fail_at(err, TT_ERR_CORRUPT, TT_NGRAM_NAME, (int64_t)end,
+                        TT_NGRAM_NAME " has padding that is not zero");
+    return st;
+}
+
 /* What is read of file i, and how. */
 static tt_status prepare_file(check *c, size_t i, tt_scan_file *f, expert_blocks *x, tt_error *err)
 {
@@ -314,6 +334,7 @@ static tt_status check_everything(check *c, unsigned threads, tt_error *err)
         TT_TRY(tt_install_path(c->in, TT_MTP_WEIGHTS_NAME, path, err));
         TT_TRY(check_padding(c, TT_MTP_WEIGHTS_NAME, path, tt_install_mtp_index(c->in), err));
     }
+    TT_TRY(check_ngrams(c, err));
     return check_files(c, threads, err);
 }
 

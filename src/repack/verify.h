@@ -1,6 +1,6 @@
 /* verify.h: proves every byte of an install and issues its receipt.
  *
- * Owns:      the checks of docs/format-gturbo.md section 10 that loading leaves out.
+ * Owns:      the checks of docs/format-gturbo.md section 11 that loading leaves out.
  * Not here:  structure (format/install.h).
  * Laws:      (1) cheap checks come before hashing;  (2) a file that changes meanwhile is an error;
  *            (3) the receipt is written last, whole, and only after every check passed.

@@ -170,6 +170,7 @@ tt_step tt_session_step(tt_session *s, const uint32_t *ids, uint32_t T, bool pre
                      .kv = &s->kv,
                      .recurrent = &s->recurrent,
                      .tokens = ids,
+                     .past = s->tokens,
                      .pos0 = s->n,
                      .T = T,
                      .prefill = prefill,
@@ -420,7 +421,11 @@ static void leave(tt_session *s, tt_checkpoint_kind kind)
 
 void tt_session_settle(tt_session *s)
 {
+    tt_state_line line = line_of(s);
     leave(s, TT_CHECKPOINT_GENERATION);
+    if (s->cache != NULL && s->open_turn)
+        tt_state_cache_settle(s->cache, &line);
+    s->open_turn = false;
 }
 
 static bool is_cold(const tt_session *s, uint32_t at)
@@ -532,9 +537,12 @@ tt_status tt_session_sync(tt_session *s, const uint32_t *ids, size_t n, const tt
         return tt_fail(err, TT_ERR_STATE, "another session of this model is reading a prompt");
     tt_ahead_drop(s);
     tt_session_settle(s);
+    s->open_turn = true;
     if (!all && all_there(s, ids, n)) {
-        f = (tt_state_found){(uint32_t)n, TT_TIER_SESSION, TT_CHECKPOINT_PROMPT, is_cold(s, s->n),
-                             NULL};
+        f = (tt_state_found){.at = (uint32_t)n,
+                             .tier = TT_TIER_SESSION,
+                             .kind = TT_CHECKPOINT_PROMPT,
+                             .cold = is_cold(s, s->n)};
     } else if (all) {
         TT_TRY(tt_session_rewind(s, 0, err));
     } else {
@@ -563,6 +571,9 @@ static tt_status check_decode(tt_session *const *s, const uint32_t *ids, size_t 
     if (n == 0 || n > TT_DECODE_ROWS)
         return tt_fail(err, TT_ERR_INVALID, "%zu sessions are to decode, must be 1 to %u", n,
                        TT_DECODE_ROWS);
+    if (n > 1 && s[0]->model->arch.family == TT_FAMILY_QWEN4_EXP)
+        return tt_fail(err, TT_ERR_UNSUPPORTED,
+                       "%zu sessions: models of this family decode one at a time", n);
     for (size_t i = 0; i < n; i++) {
         for (size_t k = 0; k < i; k++)
             if (s[k] == s[i])

@@ -34,6 +34,7 @@ struct tt_session {
     /* cache */
     tt_state_cache *cache; /* may be NULL */
     uint32_t left_n;       /* the checkpoint that it was left last; 0: not the present one */
+    bool open_turn;        /* a prompt was begun since the directory was left something */
     tt_session_reuse reuse;
     tt_ahead *ahead;       /* NULL: every decode is a step of its own */
     bool reading;          /* inside sync */

@@ -8,8 +8,10 @@
  * vocabulary size 40  8  bytes of KV rows; 48 8 bytes of recurrent state ([dk][dv] orientation,
  * f32); 56 8 reserved, zero 64     key (what the snapshot is bound to), padded to 8 with zeros
  *          tokens u32 each, padded to 8
- *          KV rows: for each full-attention layer K codes, V codes, K meta, V meta of all tokens
- *          recurrent block: for each linear layer S and the three convolution rows
+ *          KV rows: for each full-attention layer K codes, V codes, K meta, V meta of all tokens,
+ *            and of qwen4_exp index keys, those of blocks that are not complete as zeros
+ *          recurrent block (recurrent.h): for each linear layer S and three convolution rows;
+ *            of qwen4_exp also convolution rows of the n-gram block and raw index keys
  *          logits f32 [vocab], when flagged */
 #include <stdlib.h>
 #include <string.h>

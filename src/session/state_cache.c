@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "session/state_disk.h"
 
 #define HUGE_PAGE (2 * TT_MIB)
 #define MAPPED    (64 * TT_KIB) /* blocks of so much and more have pages of their own */
@@ -13,12 +14,14 @@ typedef struct tt_state_node {
     uint32_t ids[TT_BLOCK];
     uint32_t end;      /* tokens to the end of the block */
     uint32_t prompted; /* of those, rows from prefill */
+    uint32_t saved;    /* scratch of most_missed */
     uint8_t made;
     bool pinned; /* stays though nothing below it does */
     tt_checkpoint_kind kind;
     void *kv;
     float *state;
-    uint64_t used; /* prompt that used the checkpoint last */
+    uint64_t used;   /* prompt that used the checkpoint last */
+    tt_digest chain; /* with a directory */
 } node;
 
 struct tt_state_cache {
@@ -27,6 +30,7 @@ struct tt_state_cache {
     uint64_t kv_bytes, state_bytes; /* of a block, of a checkpoint */
     tt_state_cache_stats stats;
     tt_state_refusal last;
+    tt_state_disk disk;
 };
 
 /* ---- memory ---- */
@@ -52,6 +56,14 @@ static void drop(void *p, uint64_t bytes)
         free(p);
     else
         tt_mem_free(p, bytes);
+}
+
+/* Of a node: what is to be written of it no longer is. */
+static void drop_payload(tt_state_cache *c, void *p, uint64_t bytes)
+{
+    if (c->disk.store != NULL)
+        tt_store_withdraw(c->disk.store, p);
+    drop(p, bytes);
 }
 
 static uint64_t block_cost(const tt_state_cache *c)
@@ -85,7 +97,7 @@ static void prune(tt_state_cache *c, node *x)
     while (x != &c->root && x->child == NULL && x->kind == TT_CHECKPOINT_NONE && !x->pinned) {
         node *parent = x->parent;
         unlink_node(x);
-        drop(x->kv, c->kv_bytes);
+        drop_payload(c, x->kv, c->kv_bytes);
         free(x);
         c->stats.bytes -= block_cost(c);
         c->stats.blocks--;
@@ -95,7 +107,7 @@ static void prune(tt_state_cache *c, node *x)
 
 static void forget(tt_state_cache *c, node *x)
 {
-    drop(x->state, c->state_bytes);
+    drop_payload(c, x->state, c->state_bytes);
     x->state = NULL;
     x->kind = TT_CHECKPOINT_NONE;
     c->stats.bytes -= taken(c->state_bytes);
@@ -192,18 +204,29 @@ static node *deepest(tt_state_cache *c, const tt_state_line *line, uint32_t at)
     return x;
 }
 
+static bool name_block(const tt_state_cache *c, const node *parent, node *x)
+{
+    const tt_digest *above = parent != &c->root      ? &parent->chain
+                             : c->disk.store != NULL ? tt_store_root(c->disk.store)
+                                                     : NULL;
+    return c->disk.store == NULL ||
+           tt_store_chain(above, x->ids, x->made, &x->chain, NULL) == TT_OK;
+}
+
 static node *add_block(tt_state_cache *c, node *parent, const tt_state_line *line)
 {
     node *x = calloc(1, sizeof *x);
     void *kv = get(c->kv_bytes);
-    if (x == NULL || kv == NULL) {
+    if (x != NULL) {
+        memcpy(x->ids, line->tokens + parent->end, sizeof x->ids);
+        x->made = line->made[parent->end / TT_BLOCK];
+    }
+    if (x == NULL || kv == NULL || !name_block(c, parent, x)) {
         free(x);
         drop(kv, c->kv_bytes);
         return NULL;
     }
-    memcpy(x->ids, line->tokens + parent->end, sizeof x->ids);
     x->parent = parent;
-    x->made = line->made[parent->end / TT_BLOCK];
     x->end = parent->end + TT_BLOCK;
     x->prompted = parent->prompted + x->made;
     x->kv = kv;
@@ -293,24 +316,49 @@ static bool better(const node *x, const node *than)
            (x->end == than->end && x->prompted > than->prompted);
 }
 
-tt_state_found tt_state_cache_find(tt_state_cache *c, const uint32_t *ids, uint32_t most)
+static tt_state_found find_in_memory(tt_state_cache *c, const uint32_t *ids, uint32_t most)
 {
+    tt_state_found f = {.ids = ids, .most = most};
     node *best = NULL;
-    c->stats.prompts++;
     for (node *x = next_match(c, &c->root, ids, most); x != NULL; x = next_match(c, x, ids, most))
         if (better(x, best))
             best = x;
     if (best == NULL)
-        return (tt_state_found){0};
-    return (tt_state_found){.at = best->end,
-                            .tier = TT_TIER_RAM,
-                            .kind = best->kind,
-                            .cold = best->prompted == best->end,
-                            .node = best};
+        return f;
+    f.at = best->end;
+    f.tier = TT_TIER_RAM;
+    f.kind = best->kind;
+    f.cold = best->prompted == best->end;
+    f.node = best;
+    return f;
 }
 
-void tt_state_cache_load(tt_state_cache *c, const tt_state_found *f, tt_state_line *line,
-                         tt_recurrent *into)
+/* What the directory has, if that is better. */
+static void or_on_disk(tt_state_found *f, const tt_store_found *disk)
+{
+    if (disk->tokens < f->at || disk->tokens == 0 ||
+        (disk->tokens == f->at && (f->cold || !disk->cold)))
+        return;
+    f->at = disk->tokens;
+    f->tier = TT_TIER_DISK;
+    f->kind = (tt_checkpoint_kind)disk->kind;
+    f->cold = disk->cold;
+    f->disk = *disk;
+}
+
+tt_state_found tt_state_cache_find(tt_state_cache *c, const uint32_t *ids, uint32_t most)
+{
+    tt_store_found disk = {0};
+    c->stats.prompts++;
+    tt_state_found f = find_in_memory(c, ids, most);
+    if (c->disk.store != NULL)
+        disk = tt_store_find(c->disk.store, ids, most, c->model->plan.max_context);
+    or_on_disk(&f, &disk);
+    return f;
+}
+
+static void load_from_memory(tt_state_cache *c, const tt_state_found *f, tt_state_line *line,
+                             tt_recurrent *into)
 {
     node *x = f->node;
     uint32_t same = 0; /* leading blocks of the timeline that are those of the chain */
@@ -332,6 +380,151 @@ void tt_state_cache_load(tt_state_cache *c, const tt_state_found *f, tt_state_li
     line->n = f->at;
 }
 
+/* What was read once is had from memory the next time. */
+static void remember(tt_state_cache *c, const tt_state_found *f, const tt_state_line *line,
+                     const tt_recurrent *from)
+{
+    float *block = NULL;
+    if (!tt_state_cache_take(c, &block))
+        return;
+    if (from->bytes > 0)
+        memcpy(block, from->block, from->bytes);
+    tt_state_cache_put(c, line, f->at, f->kind, block);
+}
+
+void tt_state_cache_load(tt_state_cache *c, tt_state_found *f, tt_state_line *line,
+                         tt_recurrent *into)
+{
+    while (f->tier == TT_TIER_DISK) {
+        if (tt_state_disk_load(&c->disk, &f->disk, f->ids, line, into)) {
+            remember(c, f, line, into);
+            return;
+        }
+        tt_store_found disk = tt_store_find_again(c->disk.store, f->ids, f->most);
+        *f = find_in_memory(c, f->ids, f->most);
+        or_on_disk(f, &disk);
+    }
+    if (f->at > 0)
+        load_from_memory(c, f, line, into);
+}
+
+/* ---- the directory ---- */
+
+/* The block and its checkpoint, with what is missing above it. */
+static bool hand_over(tt_state_cache *c, node *x)
+{
+    tt_store *s = c->disk.store;
+    node *from = x;
+    if (!tt_store_fits(s, x->end)) {
+        tt_state_cache_refuse(c, TT_REFUSED_TOO_LARGE);
+        return false;
+    }
+    /* What is there has all above it. */
+    while (from->parent != &c->root && !tt_store_has(s, &from->parent->chain, TT_STORE_KV))
+        from = from->parent;
+    for (uint32_t at = from->end; at <= x->end; at += TT_BLOCK) {
+        node *k = x;
+        while (k->end > at)
+            k = k->parent;
+        const tt_digest *above = k->parent == &c->root ? tt_store_root(s) : &k->parent->chain;
+        if (!tt_store_has(s, &k->chain, TT_STORE_KV) &&
+            !tt_store_put_kv(s, above, &k->chain, k->made, k->kv))
+            return false;
+    }
+    return tt_store_put_state(s, &x->chain, x->kind, x->state);
+}
+
+static bool is_saved(tt_state_cache *c, const node *x)
+{
+    return x->kind != TT_CHECKPOINT_NONE && tt_store_has(c->disk.store, &x->chain, TT_STORE_STATE);
+}
+
+/* The checkpoint whose loss would cost the most tokens, as the directory is; what all conversations
+ * begin with comes first. */
+static node *most_missed(tt_state_cache *c)
+{
+    node *most = NULL;
+    uint64_t most_tokens = 0;
+    c->root.saved = 0;
+    for (node *x = walk(c, &c->root); x != NULL; x = walk(c, x)) {
+        bool saved = is_saved(c, x);
+        x->saved = saved ? x->end : x->parent->saved;
+        if (saved || x->kind == TT_CHECKPOINT_NONE)
+            continue;
+        uint64_t tokens = x->end - x->saved;
+        tokens += x->kind == TT_CHECKPOINT_SYSTEM ? UINT32_MAX : 0;
+        if (tokens > most_tokens) {
+            most = x;
+            most_tokens = tokens;
+        }
+    }
+    return most;
+}
+
+void tt_state_cache_settle(tt_state_cache *c, const tt_state_line *line)
+{
+    unsigned left = 2;
+    if (c->disk.store == NULL)
+        return;
+    node *x = deepest(c, line, tt_block_floor(line->n));
+    while (x != &c->root && x->kind == TT_CHECKPOINT_NONE)
+        x = x->parent;
+    if (x != &c->root && !is_saved(c, x) && hand_over(c, x))
+        left--;
+    while (left > 0 && (x = most_missed(c)) != NULL && hand_over(c, x))
+        left--;
+    tt_store_handed_over(c->disk.store);
+}
+
+static void on_read(void *ctx)
+{
+    tt_store_hold(ctx);
+}
+
+tt_status tt_state_cache_use_disk_io(tt_state_cache *c, const tt_state_disk_options *o,
+                                     const tt_store_io *io, tt_error *err)
+{
+    tt_state_refusal why = TT_REFUSED_NOTHING;
+    for (size_t i = 0; i < sizeof o->reserved / sizeof o->reserved[0]; i++)
+        if (o->reserved[i] != 0)
+            return tt_fail(err, TT_ERR_INVALID,
+                           "a reserved field of tt_state_disk_options is not zero: start from "
+                           "zeros");
+    if (c->root.child != NULL || c->disk.store != NULL)
+        return tt_fail(err, TT_ERR_STATE, "the prompt cache is in use already");
+    TT_TRY(tt_state_disk_open(&c->disk, c->model, o, io, c->stats.limit / 8, &why, err));
+    if (why != TT_REFUSED_NOTHING)
+        tt_state_cache_refuse(c, why);
+    c->stats.limit -= c->disk.memory < c->stats.limit ? c->disk.memory : c->stats.limit;
+    if (c->disk.store != NULL && c->model->cache != NULL)
+        tt_expert_cache_on_read(c->model->cache, on_read, c->disk.store);
+    return TT_OK;
+}
+
+tt_status tt_state_cache_use_disk(tt_state_cache *c, const tt_state_disk_options *o, tt_error *err)
+{
+    return tt_state_cache_use_disk_io(c, o, NULL, err);
+}
+
+const char *tt_state_cache_disk_note(const tt_state_cache *c)
+{
+    return c->disk.note;
+}
+
+void tt_state_cache_flush(tt_state_cache *c)
+{
+    if (c->disk.store != NULL)
+        tt_store_wait(c->disk.store);
+}
+
+/* Writes what was handed over; the payloads must be there still. */
+static void leave_disk(tt_state_cache *c)
+{
+    if (c->disk.store != NULL && c->model->cache != NULL)
+        tt_expert_cache_on_read(c->model->cache, NULL, NULL);
+    tt_state_disk_close(&c->disk);
+}
+
 /* ---- counters ---- */
 
 void tt_state_cache_served(tt_state_cache *c, const tt_state_found *f, size_t prompt)
@@ -348,14 +541,35 @@ void tt_state_cache_refuse(tt_state_cache *c, tt_state_refusal why)
 
 tt_state_refusal tt_state_cache_last_refusal(tt_state_cache *c)
 {
-    tt_state_refusal why = c->last;
+    tt_state_refusal why = c->last, disk = TT_REFUSED_NOTHING;
     c->last = TT_REFUSED_NOTHING;
-    return why;
+    if (c->disk.store != NULL)
+        disk = tt_store_last_refusal(c->disk.store);
+    return why != TT_REFUSED_NOTHING ? why : disk;
 }
 
 void tt_state_cache_get_stats(const tt_state_cache *c, tt_state_cache_stats *stats)
 {
+    tt_store_stats s;
     *stats = c->stats;
+    if (c->disk.store == NULL)
+        return;
+    tt_store_get_stats(c->disk.store, &s);
+    for (int r = 0; r < TT_REFUSALS; r++)
+        stats->refused[r] += s.refused[r];
+    stats->disk = (tt_state_disk_stats){.limit = s.limit,
+                                        .bytes = s.bytes,
+                                        .blocks = s.blocks,
+                                        .checkpoints = s.checkpoints,
+                                        .writes = s.writes,
+                                        .written = s.written,
+                                        .index_written = s.index_written,
+                                        .reads = s.reads,
+                                        .read = s.read,
+                                        .waiting = s.waiting,
+                                        .dropped = s.dropped,
+                                        .evicted = s.evicted,
+                                        .swept = s.swept};
 }
 
 const tt_model *tt_state_cache_model(const tt_state_cache *c)
@@ -386,13 +600,19 @@ void tt_state_cache_close(tt_state_cache **cache)
     tt_state_cache *c = cache != NULL ? *cache : NULL;
     if (c == NULL)
         return;
-    for (node *x = walk(c, &c->root); x != NULL; x = walk(c, &c->root)) {
-        while (x->child != NULL)
-            x = x->child;
+    leave_disk(c);
+    for (node *x = c->root.child, *next; x != NULL; x = next) {
+        /* What is below comes before what is beside. */
+        node *last = x->child;
+        while (last != NULL && last->next != NULL)
+            last = last->next;
+        next = last != NULL ? x->child : x->next;
+        if (last != NULL)
+            last->next = x->next;
+        drop(x->kv, c->kv_bytes);
         if (x->kind != TT_CHECKPOINT_NONE)
-            forget(c, x);
-        else
-            prune(c, x);
+            drop(x->state, c->state_bytes);
+        free(x);
     }
     free(c);
     *cache = NULL;

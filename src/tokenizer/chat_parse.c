@@ -182,6 +182,14 @@ static json_t *as_integer(json_t *v)
     return json_integer((json_int_t)d);
 }
 
+static bool is_whole(span s)
+{
+    s.p += *s.p == '-';
+    while (s.p < s.end && *s.p >= '0' && *s.p <= '9')
+        s.p++;
+    return s.p == s.end;
+}
+
 static json_t *value_of(span raw, unsigned types)
 {
     json_t *v = NULL;
@@ -195,6 +203,9 @@ static json_t *value_of(span raw, unsigned types)
             v = NULL;
         if (json_is_real(v) && (types & T_INTEGER) && !(types & T_NUMBER))
             v = as_integer(v);
+        /* Digits that no number here holds stay text, as nobody asked for a number. */
+        if (json_is_real(v) && types == 0 && is_whole(s))
+            types = T_STRING;
         if (v != NULL && fits(v, types))
             return v;
         json_decref(v);

@@ -435,7 +435,7 @@ FILTER(f_filesizeformat)
     J_TRY(f_float(r, v, &(jval){.type = JT_NONE}, NULL, &f));
     if (f.type == JT_NONE)
         return tt_jfail(r, "filesizeformat takes a number");
-    double bytes = f.f, base = bin ? 1024 : 1000, unit = base;
+    double bytes = f.f, base = bin ? 1024 : 1000;
     tt_buf b;
     tt_buf_init(&b, 512);
     if (bytes == 1) {
@@ -445,7 +445,8 @@ FILTER(f_filesizeformat)
         tt_buf_printf(&b, "%lld Bytes", (long long)n.i);
     } else {
         int i = 0;
-        for (unit = base * base; i < 7 && !(bytes < unit); i++)
+        double unit = base * base;
+        for (; i < 7 && !(bytes < unit); i++)
             unit *= base;
         tt_jfloat_printf(&b, 'f', 1, false, base * bytes / unit);
         tt_buf_printf(&b, " %s", (bin ? binary : decimal)[i]);

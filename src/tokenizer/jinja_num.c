@@ -153,7 +153,7 @@ static void float_divmod(double a, double b, double *q, double *m)
     } else {
         mod = copysign(0.0, b);
     }
-    double whole = div;
+    double whole;
     if (div != 0) {
         whole = floor(div);
         if (div - whole > 0.5)

@@ -52,6 +52,63 @@ static void broken_text_is_refused_with_its_place(void **state)
     refuses("[1]\0[", 5, TT_ERR_FORMAT, "NUL byte at offset 3");
 }
 
+/* What 64 bits hold stays exact, what they do not is the double next to it. */
+static void large_whole_numbers_are_read(void **state)
+{
+    static const struct {
+        const char *text;
+        json_int_t whole;
+        double real; /* 0: it is whole */
+    } rows[] = {
+        {"9223372036854775807", INT64_MAX, 0},
+        {"-9223372036854775808", INT64_MIN, 0},
+        {"9223372036854775808", 0, 9223372036854775808.0},
+        {"-9223372036854775809", 0, -9223372036854775808.0},
+        {"18446744073709551615", 0, 18446744073709551616.0},
+        {"123456789012345678901234567890", 0, 123456789012345678901234567890.0},
+        {"9223372036854775808e-3", 0, 9223372036854775.808},
+        {"0.9223372036854775808", 0, 0.9223372036854775808},
+        {"1e+92233720368547758080", 0, -1},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        if (rows[i].real == -1) {
+            refuses(rows[i].text, strlen(rows[i].text), TT_ERR_FORMAT, "overflow");
+            continue;
+        }
+        json_t *v = parse(rows[i].text);
+        if (rows[i].real == 0)
+            assert_true(json_is_integer(v) && json_integer_value(v) == rows[i].whole);
+        else
+            assert_true(json_is_real(v) && json_real_value(v) == rows[i].real);
+        json_decref(v);
+    }
+    /* Beside one another, across the pieces that are read at a time, and not in strings. */
+    char text[4096] = "[\"18446744073709551616\\\"", *at = text + strlen(text);
+    for (int i = 0; i < 1000; i++)
+        *at++ = 'x';
+    strcpy(at, "99999999999999999999\",18446744073709551615,-18446744073709551615 ,1]");
+    json_t *v = parse(text);
+    assert_int_equal(json_array_size(v), 4);
+    assert_int_equal(json_string_length(json_array_get(v, 0)), 21 + 1000 + 20);
+    assert_true(json_real_value(json_array_get(v, 1)) == 18446744073709551616.0);
+    assert_true(json_real_value(json_array_get(v, 2)) == -18446744073709551616.0);
+    assert_int_equal(json_integer_value(json_array_get(v, 3)), 1);
+    json_decref(v);
+    char many[3000] = "[1";
+    for (int i = 0; i < 140; i++)
+        strcat(many, ",18446744073709551615");
+    strcat(many, "]");
+    v = parse(many);
+    assert_int_equal(json_array_size(v), 141);
+    json_decref(v);
+    /* A fault behind them is told where it stands. */
+    tt_error err;
+    const char broken[] = "[18446744073709551615,18446744073709551615,x]";
+    assert_int_equal(tt_json_parse(broken, strlen(broken), "f", &v, &err), TT_ERR_FORMAT);
+    assert_int_equal(err.offset, strlen("[18446744073709551615,18446744073709551615,x"));
+}
+
 static void depth_is_bounded(void **state)
 {
     char text[2 * TT_MAX_JSON_DEPTH + 8];
@@ -221,6 +278,7 @@ int main(void)
         cmocka_unit_test(parsing_can_be_given_up),
         cmocka_unit_test(any_value_is_a_document),
         cmocka_unit_test(broken_text_is_refused_with_its_place),
+        cmocka_unit_test(large_whole_numbers_are_read),
         cmocka_unit_test(depth_is_bounded),
         cmocka_unit_test(getters_check_type_and_range),
         cmocka_unit_test(optional_members_may_be_absent_or_null),

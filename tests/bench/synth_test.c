@@ -149,7 +149,9 @@ static void widths_verify_and_compute(void **state)
                {"tiny", 8, 4, 2},
                {"tiny", 4, 16, 1},
                {"tiny-dense", 4, 8, 0},
-               {"tiny-dense", 8, 4, 3}};
+               {"tiny-dense", 8, 4, 3},
+               {"tiny-next", 4, 8, 0},
+               {"tiny-next", 8, 16, 3}};
     for (unsigned i = 0; i < sizeof all / sizeof *all; i++) {
         char name[64];
         snprintf(name, sizeof name, "width-%u", i);
@@ -208,10 +210,11 @@ static uint32_t distinct(const uint32_t *picks, uint32_t n)
     return sum;
 }
 
-static void the_live_model_routes_as_its_chain(void **state)
+static void routes_as_its_chain(const char *preset)
 {
-    const char *path = place("routing");
+    const char *path = place(preset);
     synth_options o = tiny(path);
+    o.preset = preset;
     write_one(&o);
     synth_model m;
     assert_int_equal(synth_open(&o, &m, NULL), TT_OK);
@@ -248,6 +251,12 @@ static void the_live_model_routes_as_its_chain(void **state)
     free(chain);
     free(ids);
     synth_close(&m);
+}
+
+static void the_live_model_routes_as_its_chain(void **state)
+{
+    routes_as_its_chain("tiny");
+    routes_as_its_chain("tiny-next");
 }
 
 static void chances_are_those_of_the_picks(void **state)
@@ -340,6 +349,11 @@ static void forced_ids_come_from_the_manifest(void **state)
         assert_int_equal(ids[i], bench_locality_next(m.chain));
     assert_memory_equal(ids, again, 50 * sizeof *ids);
     assert_memory_not_equal(ids, other, 50 * sizeof *ids);
+    uint32_t *both = NULL; /* each sequence begins at the seed after the one before it */
+    assert_int_equal(bench_ids_of("chain:77", path, 50, 2, &both, NULL), TT_OK);
+    assert_memory_equal(both, ids, 50 * sizeof *ids);
+    assert_memory_equal(both + 50, other, 50 * sizeof *ids);
+    free(both);
     free(ids);
     free(again);
     free(other);
@@ -360,8 +374,8 @@ static void forced_ids_come_from_the_manifest(void **state)
 
 static void a_checkpoint_converts(void **state)
 {
-    static const char *const presets[] = {"tiny", "tiny-dense"};
-    for (unsigned i = 0; i < 2; i++) {
+    static const char *const presets[] = {"tiny", "tiny-dense", "tiny-next"};
+    for (unsigned i = 0; i < sizeof presets / sizeof *presets; i++) {
         char name[64];
         snprintf(name, sizeof name, "checkpoint-%u", i);
         const char *from = place(name);
@@ -450,9 +464,15 @@ static void impossible_models_are_refused_in_words(void **state)
     synth_model m;
     tt_error err = {0};
     o.preset = "qwen3.8-flash-next";
-    assert_int_equal(synth_open(&o, &m, &err), TT_ERR_UNSUPPORTED);
-    assert_non_null(strstr(err.message, "qwen4_exp"));
+    o.layers = 1;
+    assert_int_equal(synth_open(&o, &m, &err), TT_ERR_FORMAT);
+    assert_non_null(strstr(err.message, "ngram_layer is 1"));
     o.preset = "tiny";
+    o.layers = 0;
+    o.ngram_base = 100;
+    assert_int_equal(synth_open(&o, &m, &err), TT_ERR_INVALID);
+    assert_non_null(strstr(err.message, "no n-gram table"));
+    o.ngram_base = 0;
     o.layers = 5;
     assert_int_equal(synth_open(&o, &m, &err), TT_ERR_INVALID);
     assert_non_null(strstr(err.message, "4 layers"));

@@ -18,10 +18,10 @@
 
 static char dir[512], install[600];
 
-static int set_up(void **state)
+static int make(const char *preset)
 {
     static const volatile int go_on = 0;
-    synth_options o = {.preset = "tiny",
+    synth_options o = {.preset = preset,
                        .output = install,
                        .bits = 4,
                        .table_bits = 8,
@@ -31,11 +31,21 @@ static int set_up(void **state)
     synth_model m;
     uint64_t bytes;
     tempdir_make(dir);
-    snprintf(install, sizeof install, "%s/tiny", dir);
+    snprintf(install, sizeof install, "%s/%s", dir, preset);
     assert_int_equal(synth_open(&o, &m, NULL), TT_OK);
     assert_int_equal(synth_write_install(&m, &go_on, &bytes, NULL), TT_OK);
     synth_close(&m);
     return 0;
+}
+
+static int set_up(void **state)
+{
+    return make("tiny");
+}
+
+static int set_up_next(void **state)
+{
+    return make("tiny-next");
 }
 
 static int tear_down(void **state)
@@ -163,5 +173,6 @@ int main(void)
         cmocka_unit_test(the_context_ends),
         cmocka_unit_test(stage_times_are_taken),
     };
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    int failed = cmocka_run_group_tests(tests, set_up, tear_down);
+    return failed + cmocka_run_group_tests(tests, set_up_next, tear_down);
 }

@@ -161,6 +161,22 @@ for command in decode prefill; do
         fail "$command --json prints no JSON object"
 done
 
+# Sequences together: tokens of all, picks of all rows, the experts that they are.
+run "$bench" decode --model "$install" --tokens 9 --repeat 1 --sequences 3 --json
+expect_rc 0
+expect_out "of a step and layer: "
+tail -n 1 <<<"$out" | python3 -c '
+import json, sys
+o = json.load(sys.stdin)
+r = o["run_details"][0]
+assert o["sequences"] == 3 and abs(r["tokens_per_second"] * r["seconds"] - 27) < 1e-6, r
+one = r["picks_per_layer"] / 3
+assert one == int(one) and one < r["experts_per_layer"] < 3 * one, r
+assert r["expert_asks"] == round(r["experts_per_layer"] * 9 * 8)' || fail "decode --sequences"
+usage --fill-context decode --model "$install" --sequences 2 --fill-context 10
+usage --ceilings decode --model "$install" --sequences 2 --ceilings
+usage --sequences decode --model "$install" --sequences 17
+
 # The disk: a table, the same as JSON, by method, depth and size of pieces; nothing is written.
 before=$(ls -l "$install" "$install/packed_experts")
 run "$bench" io --model "$install" --seconds 1 --json

@@ -52,6 +52,27 @@ expect_rc 0
 run "$bench" decode --model "$dir/converted" --tokens 4 --repeat 1
 expect_rc 0
 
+# ---- streams and n-grams ----
+
+run "$bench" synth --preset tiny-next --output "$dir/next" --ngram-base 500 --quiet
+expect_rc 0
+run "$repack" --verify-install --input-gturbo "$dir/next" --quiet
+expect_rc 0
+run "$cli" --model "$dir/next" --plan
+expect_rc 0
+expect_out 'n-grams    table of'
+expect_out '16 rows a token'
+run "$bench" decode --model "$dir/next" --tokens 32 --repeat 1 --json
+expect_rc 0
+expect_same "$(json 'o["run_details"][0]["ngram_rows"], o["run_details"][0]["ngram_pages"] >= 512')" "(512, True)"
+run "$bench" synth --preset tiny-next --as checkpoint --output "$dir/next-published" --quiet
+expect_rc 0
+run "$repack" --input-snapshot "$dir/next-published" --output "$dir/next-converted" --quiet
+expect_rc 0
+run "$bench" decode --model "$dir/next-converted" --tokens 4 --repeat 1
+expect_rc 0
+rm -r "$dir/next" "$dir/next-published" "$dir/next-converted"
+
 # ---- text ----
 
 run "$bench" synth --preset qwen3.5-2b --layers 1 --head-bits 4 --output "$dir/text" --tokenizer models/tales --quiet
@@ -84,9 +105,10 @@ usage --output synth --preset tiny
 usage '4 layers' synth --preset tiny --output "$dir/x" --layers 5
 usage --locality synth --preset tiny --output "$dir/x" --locality 1.5
 usage --bits synth --preset tiny --output "$dir/x" --bits 16
-run "$bench" synth --preset qwen3.8-flash-next --output "$dir/x"
+usage 'no n-gram table' synth --preset tiny --output "$dir/x" --ngram-base 100
+run "$bench" synth --preset qwen3.8-flash-next --output "$dir/x" --layers 1
 expect_rc 1
-expect_err qwen4_exp
+expect_err 'ngram_layer is 1'
 expect_same "$(ls "$dir" | tr '\n' ' ')" "converted published tiny "
 
 # ---- ending early ----

@@ -130,6 +130,9 @@ static void taken_away(void **state)
         {"{\n  \"x\": 0, // zero\n  \"a\": {\"a\": 1}\n}", "{\n  \"x\": 0\n}"},
         {"{\n  \"x\": 0,\n  \"a\": 1,\n}", "{\n  \"x\": 0,\n}"},
         {"{\"b\": 1}", "{\"b\": 1}"},
+        /* All of that name: the one before would count otherwise. */
+        {"{\"a\": 1, \"b\": 2, \"a\": 3}", "{ \"b\": 2}"},
+        {"{\"a\": 1, \"\\u0061\": 2}", "{}"},
         {"", "{}\n"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {

@@ -33,6 +33,24 @@ static const char big[] =
     "\"rope_type\":\"default\"},\"router_aux_loss_coef\":0.001,"
     "\"shared_expert_intermediate_size\":512,\"vocab_size\":248320}}";
 
+/* The published Qwen3.8-Flash-Next, its text part alone. */
+static const char next[] =
+    "{\"model_type\":\"qwen4_exp_text\",\"eos_token_id\":248044,\"head_dim\":256,"
+    "\"hidden_act\":\"silu\",\"hidden_size\":2560,\"linear_key_head_dim\":128,"
+    "\"linear_num_key_heads\":16,\"linear_num_value_heads\":48,\"linear_value_head_dim\":128,"
+    "\"max_position_embeddings\":262144,\"moe_intermediate_size\":640,"
+    "\"num_attention_heads\":24,\"num_experts\":512,\"num_experts_per_tok\":10,"
+    "\"num_hidden_layers\":48,\"full_attention_interval\":4,\"num_key_value_heads\":2,"
+    "\"rms_norm_eps\":1e-06,\"rope_parameters\":{\"partial_rotary_factor\":0.25,"
+    "\"rope_theta\":10000000,\"rope_type\":\"default\"},"
+    "\"shared_expert_intermediate_size\":640,\"vocab_size\":248320,\"hc_count\":4,"
+    "\"hc_lowrank\":320,\"indexer_n_heads\":4,\"indexer_kv_heads\":1,"
+    "\"indexer_head_dim\":128,\"indexer_budget\":2048,\"indexer_compress_ratio\":4,"
+    "\"ple_layer_ids\":[2],\"ple_embed_dim\":2560,\"ple_conv_kernel_size\":4,"
+    "\"ngram_size\":3,\"heads_per_ngram\":8,\"ngram_vocab_size_base\":20000000,"
+    "\"make_ngram_vocab_size_divisible_by\":128,\"split_ngram_parts\":128,"
+    "\"output_gate_type\":\"sigmoid\"}";
+
 /* A small text-only model, flat, in the older spelling. */
 static const char flat[] =
     "{\"model_type\":\"qwen3_5_text\",\"hidden_size\":128,\"intermediate_size\":320,"
@@ -143,6 +161,57 @@ static void reads_a_flat_dense_config(void **state)
     assert_int_equal(a.layer_kind[6], TT_LAYER_LINEAR);
 }
 
+static void reads_flash_next(void **state)
+{
+    tt_arch a;
+    assert_int_equal(from_text(next, &a, NULL), TT_OK);
+    assert_int_equal(a.family, TT_FAMILY_QWEN4_EXP);
+    assert_int_equal(a.streams, 4);
+    assert_int_equal(tt_arch_residual(&a), 10240);
+    assert_int_equal(a.ngram_layer, 1); /* counted from 1 in the config */
+    assert_int_equal(a.ngram_rows, 320001536);
+    assert_int_equal(tt_arch_ngrams(&a), 16);
+    assert_int_equal(tt_arch_ngram_cols(&a), 160);
+    assert_int_equal(a.ngram_eos, 248044);
+    assert_int_equal(a.layer_kind[47], TT_LAYER_FULL);
+    load("tests/vectors/qwen4exp-made/config.json", &a);
+    assert_int_equal(a.ngram_rows, 432);
+    assert_int_equal(a.layer_kind[3], TT_LAYER_FULL);
+}
+
+static void refuses_what_flash_next_is_not(void **state)
+{
+    const tt_status no = TT_ERR_UNSUPPORTED, bad = TT_ERR_FORMAT;
+    tt_arch a, b;
+    json_t *tree = changed(next, "\"num_hidden_layers\":4,\"layer_types\":[\"linear_attention\","
+                                 "\"linear_attention\",\"linear_attention\",\"full_attention\"]"),
+           *sparse = changed(next, "\"num_hidden_layers\":4,\"layer_types\":[\"linear_attention\","
+                                   "\"linear_attention\",\"linear_attention\","
+                                   "\"qwen_sparse_attention\"]");
+    assert_int_equal(tt_arch_from_config(tree, "config.json", &a, NULL), TT_OK);
+    assert_int_equal(tt_arch_from_config(sparse, "config.json", &b, NULL), TT_OK);
+    assert_memory_equal(&a, &b, sizeof a); /* two names of one kind */
+    json_decref(tree);
+    json_decref(sparse);
+    refused(next, "\"output_gate_type\":\"swish\"", no, "output_gate_type \"swish\"");
+    refused(next, "\"output_gate_type\":null", bad, "output_gate_type");
+    refused(next, "\"ple_layer_ids\":[2,3]", no, "ple_layer_ids");
+    refused(next, "\"ple_layer_ids\":[0]", no, "ple_layer_ids");
+    refused(next, "\"ple_layer_ids\":[49]", no, "ple_layer_ids");
+    refused(next, "\"ple_layer_ids\":null", no, "ple_layer_ids");
+    refused(next, "\"ple_conv_kernel_size\":3", no, "ple_conv_kernel_size 3");
+    refused(next, "\"indexer_kv_heads\":2", no, "indexer_kv_heads 2");
+    refused(next, "\"indexer_compress_ratio\":3", bad, "indexer_block 3");
+    refused(next, "\"indexer_budget\":2047", bad, "indexer_budget 2047");
+    refused(next, "\"indexer_budget\":1048576", bad, "indexer_budget 1048576");
+    refused(next, "\"indexer_head_dim\":32", bad, "indexer_dim 32");
+    refused(next, "\"hc_count\":9", TT_ERR_LIMIT, "hc_count");
+    refused(next, "\"ngram_size\":1", TT_ERR_LIMIT, "ngram_size");
+    refused(next, "\"heads_per_ngram\":1000", bad, "heads of n-grams");
+    refused(next, "\"heads_per_ngram\":7", bad, "ngram_dim 2560");
+    refused(next, "\"ngram_vocab_size_base\":1000000000", bad, "n-gram table would have");
+}
+
 static void reads_the_shipped_configs(void **state)
 {
     tt_arch a;
@@ -226,8 +295,8 @@ static void refuses_by_name(void **state)
     json_t *tree = NULL;
     tt_error err = {0};
     const tt_status no = TT_ERR_UNSUPPORTED;
-    refused(flat, "\"model_type\":\"qwen4_exp\"", no, "qwen4_exp) is not supported yet");
-    refused(flat, "\"model_type\":\"qwen4_exp_text\"", no, "not supported yet");
+    refused(big, "\"num_hidden_layers\":1,\"layer_types\":[\"qwen_sparse_attention\"]", no,
+            "qwen_sparse_attention");
     refused(flat, "\"model_type\":\"qwen3_next\"", no, "\"qwen3_next\" is not supported");
     refused(flat, "\"model_type\":\"qwen3_5_other\"", no, "\"qwen3_5_other\" is not supported");
     refused(flat, "\"model_type\":\"qwen3\"", no, "\"qwen3\" is not supported");
@@ -357,19 +426,22 @@ static void a_manifest_keeps_everything(void **state)
     }
     assert_int_equal(from_text(big, &a, NULL), TT_OK);
     there_and_back(&a);
+    assert_int_equal(from_text(next, &a, NULL), TT_OK);
+    there_and_back(&a);
 }
 
 static void a_manifest_has_every_key_and_no_other(void **state)
 {
-    const char *const bases[] = {big, flat};
-    for (int i = 0; i < 2; i++) {
+    const char *const bases[] = {big, flat, next};
+    const size_t keys[] = {27, 24, 39};
+    for (int i = 0; i < 3; i++) {
         tt_arch a, b;
         tt_error err = {0};
         json_t *obj = NULL, *copy, *value;
         const char *key;
         assert_int_equal(from_text(bases[i], &a, NULL), TT_OK);
         assert_int_equal(tt_arch_to_json(&a, &obj, NULL), TT_OK);
-        assert_int_equal(json_object_size(obj), i == 0 ? 27 : 24);
+        assert_int_equal(json_object_size(obj), keys[i]);
         json_object_foreach(obj, key, value)
         {
             copy = json_copy(obj);
@@ -395,7 +467,7 @@ static void a_bad_record_is_not_written(void **state)
     assert_int_equal(from_text(big, &good, NULL), TT_OK);
     a = good;
     a.family = TT_FAMILY_QWEN4_EXP;
-    assert_int_equal(tt_arch_to_json(&a, &obj, &err), TT_ERR_UNSUPPORTED);
+    assert_int_equal(tt_arch_to_json(&a, &obj, &err), TT_ERR_LIMIT); /* no streams */
     a.family = (tt_family)9;
     assert_int_equal(tt_arch_to_json(&a, &obj, &err), TT_ERR_FORMAT);
     a = good;
@@ -421,6 +493,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(reads_the_35b),
         cmocka_unit_test(reads_a_flat_dense_config),
+        cmocka_unit_test(reads_flash_next),
+        cmocka_unit_test(refuses_what_flash_next_is_not),
         cmocka_unit_test(reads_the_shipped_configs),
         cmocka_unit_test(reads_other_spellings),
         cmocka_unit_test(a_root_without_ties_asks_the_text_part),

@@ -258,8 +258,10 @@ static void matrices_stand_in_panels(void **state)
     enum { ROWS = 41, COLS = 128 };
     float w[ROWS * COLS];
     coded c;
-    for (uint32_t i = 0; i < ROWS * COLS; i++)
-        w[i] = (float)(i % COLS % 16) + (float)(i / COLS); /* scale 1, bias: the row's number */
+    for (uint32_t i = 0; i < ROWS * COLS; i++) {
+        uint32_t row = i / COLS;
+        w[i] = (float)(i % COLS % 16) + (float)row; /* scale 1, bias: the row's number */
+    }
     assert_int_equal(both(4, w, ROWS, COLS, &c, NULL), TT_OK);
     assert_int_equal(c.groups, 64 * 2);
     for (uint32_t r = 0; r < 64; r++)

@@ -341,8 +341,8 @@ static void arguments_nest_64_deep(void **state)
         tt_automaton m = {0};
         tt_error err = {0};
         const tt_call_choice choice = {.required = true, .several = several};
-        assert_int_equal(
-            tt_compile_tools(tools, sizeof tools - 1, &choice, NULL, NULL, &m, &err), TT_OK);
+        assert_int_equal(tt_compile_tools(tools, sizeof tools - 1, &choice, NULL, NULL, &m, &err),
+                         TT_OK);
         for (int levels = NEST - 1; levels <= NEST + 1; levels++) {
             char *value = nested(levels - 1, "[", "", "]"), text[400];
             snprintf(text, sizeof text, "%s%s%s", begin, value, end);

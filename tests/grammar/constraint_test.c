@@ -114,7 +114,8 @@ static uint32_t pick(uint64_t *state, const uint64_t *mask)
     uint32_t n = 0, id = 0;
     for (uint32_t i = 0; i < vocab; i++)
         n += has(mask, i);
-    for (uint32_t k = chance(state, n); id < vocab; id++)
+    assert_true(n > 0); /* no answer is led to where nothing may follow */
+    for (uint32_t k = n > 0 ? chance(state, n) : 0; id < vocab; id++)
         if (has(mask, id) && k-- == 0)
             break;
     return id;
@@ -511,11 +512,6 @@ static void calls_are_forced(void **state)
     tt_grammar_close(&g);
     const tt_tool_choice none = {.names = (const char *const[]){"other"}, .n_names = 1};
     assert_int_equal(tt_grammar_from_tools(tools, &none, &g, &err), TT_ERR_NOT_FOUND);
-    /* Text that cannot be short enough is told before a call is begun. */
-    static const char too_long[] =
-        "[{\"name\":\"look\",\"parameters\":{\"type\":\"object\",\"properties\":{\"at\":{\"type\":"
-        "\"string\",\"format\":\"uuid\",\"maxLength\":35}},\"required\":[\"at\"]}}]";
-    assert_int_equal(tt_grammar_from_tools(too_long, &choice, &g, &err), TT_ERR_INVALID);
 }
 
 /* Whether the whole text is an answer. */
@@ -533,6 +529,65 @@ static bool takes(const tt_grammar *g, tt_constraint_start start, const char *te
     tt_free(ids);
     tt_constraint_close(&c);
     return ok;
+}
+
+#define TOO_LONG                                                                                   \
+    "{\"type\":\"object\",\"properties\":{\"at\":{\"type\":\"string\",\"format\":\"uuid\","        \
+    "\"maxLength\":35}},\"required\":[\"at\"]}"
+#define NO_NUMBER                                                                                  \
+    "{\"type\":\"object\",\"properties\":{\"at\":{\"type\":\"integer\",\"minimum\":2,\"maximum\":" \
+    "1}},\"required\":[\"at\"]}"
+#define NO_TAG                                                                                     \
+    "{\"type\":\"object\",\"properties\":{\"a<b\":{\"type\":\"string\"}},\"required\":[\"a<b\"]}"
+#define ENDLESS                                                                                    \
+    "{\"type\":\"object\",\"properties\":{\"at\":{\"$ref\":\"#\"}},\"required\":[\"at\"]}"
+#define NO_OBJECT "{\"type\":\"string\"}"
+#define NEVER     "{\"type\":\"object\",\"properties\":{\"at\":false},\"required\":[\"at\"]}"
+
+/* A strict tool that nothing satisfies is refused by its name whether a call is demanded or not,
+ * before one is begun. Any other takes any parameters instead, is written down, and its neighbours
+ * stay as they are. */
+static void tools_that_nothing_satisfies(void **state)
+{
+    static const char *const schemas_of[] = {TOO_LONG, NO_NUMBER, NO_TAG,
+                                             ENDLESS,  NO_OBJECT, NEVER};
+    static const char call[] = "<tool_call>\n<function=look>\n<parameter=any>\nx\n</parameter>\n"
+                               "</function>\n</tool_call>";
+    static const char good[] = "<tool_call>\n<function=see>\n<parameter=at>\n7\n</parameter>\n"
+                               "</function>\n</tool_call>";
+    static const char bad[] = "<tool_call>\n<function=see>\n<parameter=at>\nx\n</parameter>\n"
+                              "</function>\n</tool_call>";
+    char tools[1024];
+    for (size_t i = 0; i < 2 * sizeof schemas_of / sizeof schemas_of[0]; i++) {
+        const tt_tool_choice choice = {.mode = i % 2 ? TT_TOOLS_REQUIRED : TT_TOOLS_AUTO};
+        tt_grammar *g = NULL;
+        tt_error err = {0};
+        for (int strict = 0; strict < 2; strict++) {
+            snprintf(tools, sizeof tools,
+                     "[{\"name\":\"see\",\"strict\":true,\"parameters\":{\"type\":\"object\","
+                     "\"properties\":{\"at\":{\"type\":\"integer\"}},\"required\":[\"at\"]}},"
+                     "{\"name\":\"look\",\"strict\":%s,\"parameters\":%s}]",
+                     strict ? "true" : "false", schemas_of[i / 2]);
+            tt_status st = tt_grammar_from_tools(tools, &choice, &g, &err);
+            if (st != (strict ? TT_ERR_INVALID : TT_OK))
+                fail_msg("%s, %d: %d", schemas_of[i / 2], strict, st);
+            if (strict) {
+                assert_memory_equal(err.message, "look: ", 6);
+                continue;
+            }
+            assert_non_null(strstr(tt_grammar_relaxed(g), "[{\"name\":\"look\",\"pointer\":\"#\""));
+            assert_null(strstr(tt_grammar_relaxed(g), "\"see\""));
+            assert_true(takes(g, TT_START_ANSWER, call));
+            assert_true(takes(g, TT_START_ANSWER, good));
+            assert_false(takes(g, TT_START_ANSWER, bad));
+            tt_grammar_close(&g);
+        }
+        /* One that may not be called does not matter. */
+        const tt_tool_choice other = {
+            .mode = choice.mode, .names = (const char *const[]){"see"}, .n_names = 1};
+        assert_int_equal(tt_grammar_from_tools(tools, &other, &g, &err), TT_OK);
+        tt_grammar_close(&g);
+    }
 }
 
 static void a_document_may_stand_in_for_calls(void **state)
@@ -626,6 +681,7 @@ int main(void)
         cmocka_unit_test(thoughts_come_where_they_may),
         cmocka_unit_test(ids_beyond_the_vocabulary_are_refused),
         cmocka_unit_test(calls_are_forced),
+        cmocka_unit_test(tools_that_nothing_satisfies),
         cmocka_unit_test(a_document_may_stand_in_for_calls),
         cmocka_unit_test(tools_share_what_they_can),
     };

@@ -237,10 +237,45 @@ static void leaves_its_bounds_at_the_right_byte(void **state)
     }
 }
 
+static tt_decimal decimal(const char *text)
+{
+    json_t *v = json_loads(text, JSON_DECODE_ANY, NULL);
+    tt_decimal d;
+    assert_true(tt_decimal_of(v, &d));
+    json_decref(v);
+    return d;
+}
+
+/* Of bounds beyond 64 bits the last digits are not known, but what 64 bits hold is within. */
+static void whole_numbers_stay_within_64_bits(void **state)
+{
+    (void)state;
+    tt_automaton m;
+    tt_number_range r = {.has_max = true, .whole = true, .max = decimal("18446744073709551615.0")};
+    rule(&r, &m);
+    assert_int_equal(taken(&m, "9223372036854775807"), TAKEN_ALL);
+    assert_int_not_equal(taken(&m, "9223372036854775808"), TAKEN_ALL);
+    assert_int_not_equal(taken(&m, "18446744073709551616"), TAKEN_ALL);
+    assert_int_equal(taken(&m, "-5"), TAKEN_ALL);
+    tt_automaton_free(&m);
+    r = (tt_number_range){.has_min = true, .whole = true, .min = decimal("-1e19")};
+    rule(&r, &m);
+    assert_int_equal(taken(&m, "-9223372036854775808"), TAKEN_ALL);
+    assert_int_not_equal(taken(&m, "-9223372036854775809"), TAKEN_ALL);
+    tt_automaton_free(&m);
+    /* Where nothing within is allowed, what is beyond is. */
+    r = (tt_number_range){.has_min = true, .whole = true, .min = decimal("1e19")};
+    rule(&r, &m);
+    assert_int_equal(taken(&m, "10000000000000000000"), TAKEN_ALL);
+    assert_int_not_equal(taken(&m, "9999999999999999999"), TAKEN_ALL);
+    tt_automaton_free(&m);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(takes_what_is_within),
+        cmocka_unit_test(whole_numbers_stay_within_64_bits),
         cmocka_unit_test(says_so_of_decimals),
         cmocka_unit_test(reads_decimals),
         cmocka_unit_test(limits_digits),

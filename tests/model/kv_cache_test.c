@@ -86,12 +86,53 @@ static void save_and_load(void **state)
     }
 }
 
+/* One index key for every four tokens; what belongs to no complete block is saved as zeros. */
+static void index_keys(void **state)
+{
+    tt_arch a = small_arch();
+    a.indexer_dim = 8;
+    a.indexer_block = 4;
+    tt_kv_cache kv, other;
+    size_t row = tt_kv_token_bytes(&a, 16), n = 66;
+    assert_int_equal(row, 2 * (2 * 128 * 2 + 8));
+    unsigned char *x = malloc(n * row), *y = malloc(n * row);
+    assert_int_equal(tt_kv_cache_init(&kv, &a, 16, 128, NULL), TT_OK);
+    assert_int_equal(tt_kv_cache_init(&other, &a, 16, 128, NULL), TT_OK);
+    assert_int_equal(tt_kv_cache_grow(&kv, 128, NULL), TT_OK);
+    assert_int_equal(tt_kv_cache_grow(&other, 128, NULL), TT_OK);
+    for (uint32_t l = 0; l < 2; l++)
+        for (uint32_t i = 0; i < 128 / 4 * 8; i++)
+            tt_kv_index(&kv, l)[i] = (float)(1000 * l + i);
+    memset(x, 0x77, n * row);
+    tt_kv_cache_save(&kv, 0, n, x);
+    const unsigned char *last = x + n * row - n * 8; /* index keys of the last layer */
+    float value;
+    memcpy(&value, last + (16 * 8 - 1) * 4, 4);
+    assert_true(value == 1000 + 16 * 8 - 1);
+    for (size_t i = 16 * 8 * 4; i < n * 8; i++)
+        assert_int_equal(last[i], 0);
+    tt_kv_cache_load(&other, 0, n, x);
+    assert_memory_equal(tt_kv_index(&kv, 1), tt_kv_index(&other, 1), 16 * 8 * 4);
+    assert_true(tt_kv_index(&other, 1)[16 * 8] == 0);
+    tt_kv_cache_save(&other, 0, n, y);
+    assert_memory_equal(x, y, n * row);
+    /* from a block on */
+    tt_kv_cache_save(&kv, 64, 64, x);
+    tt_kv_cache_load(&other, 64, 64, x);
+    assert_memory_equal(tt_kv_index(&kv, 0), tt_kv_index(&other, 0), 32 * 8 * 4);
+    tt_kv_cache_free(&kv);
+    tt_kv_cache_free(&other);
+    free(x);
+    free(y);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(token_bytes),
         cmocka_unit_test(rows_stay_while_space_doubles),
         cmocka_unit_test(save_and_load),
+        cmocka_unit_test(index_keys),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -132,7 +132,8 @@ static void check_layer(tt_step *s, uint32_t layer, pattern how, tt_rng *r)
     for (uint32_t t = 0; t < s->T; t++) {
         row_by_definition(m, want, x + (size_t)t * 64, m->scratch.ids + t * K, m->scratch.p + t * K,
                           layer);
-        if (memcmp(want, acc + (size_t)t * 64, sizeof want) != 0)
+        const void *sum = acc + (size_t)t * 64, *wanted = want; /* to the bit */
+        if (memcmp(wanted, sum, sizeof want) != 0)
             fail_msg("level %s, %u slots, %u rows, %s, pattern %d: row %u is not its own sum",
                      m->be->level, m->plan.slots_per_layer, s->T, s->prefill ? "prefill" : "decode",
                      (int)how, t);

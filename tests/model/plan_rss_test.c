@@ -44,24 +44,32 @@ static int give_up(const char *what, const tt_error *err)
     return 1;
 }
 
+static int take(tt_session *s, const uint32_t *ids, uint32_t n, tt_error *err)
+{
+    if (tt_session_sync(s, ids, n - n / 16, NULL, NULL, err) != TT_OK)
+        return give_up("prefill", err);
+    for (uint32_t i = n - n / 16; i < n; i++)
+        if (tt_session_decode(s, ids[i], err) != TT_OK)
+            return give_up("decode", err);
+    return 0;
+}
+
 static int fill(tt_model *m, unsigned tokens, tt_error *err)
 {
     uint32_t vocab = m->arch.vocab_size, n = tokens > 0 ? tokens : m->plan.max_context;
     uint32_t *ids = malloc(n * sizeof *ids);
     tt_rng r = {1};
     tt_session *s = NULL;
-    if (ids == NULL || tt_session_create(m, &s, err) != TT_OK)
-        return give_up("session", err);
-    for (uint32_t i = 0; i < n; i++)
+    int rc;
+    for (uint32_t i = 0; ids != NULL && i < n; i++)
         ids[i] = tt_rng_below(&r, vocab);
-    if (tt_session_sync(s, ids, n - n / 16, NULL, NULL, err) != TT_OK)
-        return give_up("prefill", err);
-    for (uint32_t i = n - n / 16; i < n; i++)
-        if (tt_session_decode(s, ids[i], err) != TT_OK)
-            return give_up("decode", err);
+    if (ids == NULL || tt_session_create(m, &s, err) != TT_OK)
+        rc = give_up("session", err);
+    else
+        rc = take(s, ids, n, err);
     free(ids);
     tt_session_close(&s);
-    return 0;
+    return rc;
 }
 
 static int child(char **v)

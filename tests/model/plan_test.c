@@ -353,6 +353,40 @@ static void the_remedy_fits_the_options(void **state)
     assert_null(strstr(err.message, "fewer KV bits"));
 }
 
+/* KV rows, state and logits of each are in the plan, and what they share is there once. */
+static void every_sequence_has_its_place(void **state)
+{
+    tt_install *all[] = {moe, dense, linear};
+    tt_error err = {0};
+    for (int i = 0; i < 3; i++) {
+        tt_model_options o = defaults();
+        tt_plan one = plan_ok(all[i], &o, PLENTY), same, five, six;
+        assert_int_equal(one.sequences, 1);
+        o.sequences = 1;
+        same = plan_ok(all[i], &o, PLENTY);
+        assert_memory_equal(&same, &one, sizeof one);
+        o.sequences = 5;
+        five = plan_ok(all[i], &o, PLENTY);
+        o.sequences = 6;
+        six = plan_ok(all[i], &o, PLENTY);
+        assert_int_equal(five.sequences, 5);
+        assert_int_equal(five.kv, 5 * one.kv);
+        assert_int_equal(five.state, 5 * one.state);
+        assert_int_equal(five.weights, one.weights);
+        assert_true(five.scratch > one.scratch);
+        assert_int_equal(six.scratch, five.scratch);
+        assert_int_equal(five.total, sum_of(&five));
+        o.sequences = 0;
+        o.ram_budget = five.total - 1;
+        o.expert_slots = five.slots_per_layer;
+        (void)plan_ok(all[i], &o, PLENTY);
+        o.sequences = 5;
+        o.prefill_chunk = five.prefill_chunk;
+        assert_int_equal(tt_plan_make(all[i], &o, PLENTY, &same, &err), TT_ERR_BUDGET);
+        assert_non_null(strstr(err.message, "fewer sequences (sequences)"));
+    }
+}
+
 static void a_budget_needs_memory_behind_it(void **state)
 {
     tt_model_options o = defaults();
@@ -462,6 +496,7 @@ int main(void)
         cmocka_unit_test(the_share_of_the_prompt_cache),
         cmocka_unit_test(the_least_budget_is_exact),
         cmocka_unit_test(the_remedy_fits_the_options),
+        cmocka_unit_test(every_sequence_has_its_place),
         cmocka_unit_test(a_budget_needs_memory_behind_it),
         cmocka_unit_test(own_memory_is_not_missing),
         cmocka_unit_test(mapped_memory_has_its_price),

@@ -51,6 +51,30 @@ static void places_do_not_meet(void **state)
     }
 }
 
+/* Of qwen4_exp there is more, behind the linear layers. */
+static void streams_have_places_of_their_own(void **state)
+{
+    for (uint64_t seed = 0; seed < 40; seed++) {
+        tt_arch a = tiny_arch_streams(seed);
+        tt_recurrent r;
+        uint32_t layers[2] = {0, 0};
+        assert_int_equal(tt_recurrent_init(&r, &a, NULL), TT_OK);
+        for (uint32_t l = 0; l < a.n_layers; l++)
+            layers[a.layer_kind[l]]++;
+        assert_int_equal(r.ngram_floats, 3 * a.ngram_size * tt_arch_residual(&a));
+        assert_int_equal(r.index_floats, (a.indexer_block - 1) * a.indexer_dim);
+        const float *end = r.block + r.bytes / sizeof(float), *at = tt_recurrent_ngram(&r);
+        assert_true(at >= r.block + layers[TT_LAYER_LINEAR] * r.layer_floats);
+        at += r.ngram_floats;
+        for (uint32_t i = 0; i < layers[TT_LAYER_FULL]; i++) {
+            assert_true(tt_recurrent_index(&r, i) >= at);
+            at = tt_recurrent_index(&r, i) + r.index_floats;
+        }
+        assert_true(at <= end && at + 16 > end);
+        tt_recurrent_free(&r);
+    }
+}
+
 static void a_copy_is_the_state(void **state)
 {
     tt_arch a = tiny_arch_plain("lfl", 0, 0), none = tiny_arch_plain("ff", 0, 0);
@@ -78,6 +102,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(places_do_not_meet),
+        cmocka_unit_test(streams_have_places_of_their_own),
         cmocka_unit_test(a_copy_is_the_state),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

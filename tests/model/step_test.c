@@ -62,11 +62,13 @@ static void check(const tt_arch *a, uint32_t rows)
                               (uint64_t)TT_LOGITS_ROWS * a->vocab_size * sizeof(float)}};
     n = rows < TT_SPAN_ROWS ? rows : TT_SPAN_ROWS;
     const part attention[] = {TT_SCRATCH_ATTENTION(PART)}, delta[] = {TT_SCRATCH_DELTA(PART)},
-               ffn[] = {TT_SCRATCH_FFN(PART)};
-    const part *blocks[] = {attention, delta, ffn};
+               ffn[] = {TT_SCRATCH_FFN(PART)}, mix[] = {TT_SCRATCH_MIX(PART)},
+               ngram[] = {TT_SCRATCH_NGRAM(PART)};
+    const part *blocks[] = {attention, delta, ffn, mix, ngram};
     const size_t sizes[] = {sizeof attention / sizeof(part), sizeof delta / sizeof(part),
-                            sizeof ffn / sizeof(part)};
-    for (int b = 0; b < 3; b++) {
+                            sizeof ffn / sizeof(part), sizeof mix / sizeof(part),
+                            sizeof ngram / sizeof(part)};
+    for (size_t b = 0; b < sizeof blocks / sizeof blocks[0]; b++) {
         parts p = {.n = 0};
         take(&p, common, sizeof common / sizeof(part));
         take(&p, blocks[b], sizes[b]);
@@ -84,6 +86,8 @@ static void buffers_of_a_block_do_not_meet(void **state)
     for (uint64_t seed = 0; seed < 60; seed++) {
         tt_arch a = tiny_arch(seed);
         check(&a, rows[seed % 3]);
+        a = tiny_arch_streams(seed);
+        check(&a, rows[seed % 3]);
     }
 }
 
@@ -97,7 +101,8 @@ static void cost_does_not_wrap(void **state)
     a.moe_intermediate = a.shared_intermediate = TT_MAX_HIDDEN;
     uint64_t small = tt_scratch_cost(&a, 64), span = tt_scratch_cost(&a, TT_SPAN_ROWS),
              two = tt_scratch_cost(&a, 2 * TT_SPAN_ROWS), large = tt_scratch_cost(&a, 65536),
-             logits = (uint64_t)TT_LOGITS_ROWS * TT_MAX_VOCAB * sizeof(float);
+             logits = (uint64_t)TT_LOGITS_ROWS * (TT_MAX_VOCAB + tt_block_count(TT_MAX_VOCAB)) *
+                      sizeof(float);
     assert_int_equal(span - logits, (small - logits) * (TT_SPAN_ROWS / 64));
     /* beyond a span only the buffers of all rows grow */
     assert_int_equal(large - span, (two - span) * (65536 / TT_SPAN_ROWS - 1));

@@ -14,7 +14,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../support/made_checkpoint.h"
+#include "../support/tempdir.h"
 #include "../support/vectors.h"
+#include "base/file.h"
+#include "base/hash.h"
 
 typedef struct vcase {
     const char *name, *checkpoint, *weights, *expected;
@@ -105,7 +109,7 @@ static void expect_below(double value, double bar, const char *what, const char 
 
 static void check_layers(const run *r, const tt_safetensors *e, const char *where)
 {
-    uint32_t H = r->arch->hidden_size, K = r->arch->top_k;
+    uint32_t H = tt_arch_residual(r->arch), K = r->arch->top_k;
     char name[64], what[96];
     for (uint32_t l = 0; l < r->arch->n_layers; l++) {
         snprintf(name, sizeof name, "layer.%u.hidden", l);
@@ -220,7 +224,7 @@ static void check_greedy(run *r, const json_t *expected, const char *where)
 static run make_run(tt_session *s, uint32_t T, uint32_t logits_rows)
 {
     const tt_arch *a = &s->model->arch;
-    size_t L = a->n_layers, H = a->hidden_size, K = a->top_k > 0 ? a->top_k : 1;
+    size_t L = a->n_layers, H = tt_arch_residual(a), K = a->top_k > 0 ? a->top_k : 1;
     return (run){.session = s,
                  .arch = a,
                  .T = T,
@@ -312,6 +316,36 @@ static void moe_yarn(void **state)
 static void dense_random_tied(void **state)
 {
     check_case(&cases[2]);
+}
+/* Weights that are made here must be those that the expectations were computed with. */
+static void qwen4exp_made(void **state)
+{
+    const char *dir = "tests/vectors/qwen4exp-made";
+    char weights[512], path[600], digest[TT_SHA256_HEX];
+    json_t *json = NULL;
+    tt_error err = {0};
+    made_options o = made_default();
+    tempdir_make(weights);
+    made_write(weights, &o);
+    snprintf(path, sizeof path, "%s/model.safetensors", weights);
+    assert_int_equal(tt_file_sha256(path, digest, NULL, NULL, NULL, &err), TT_OK);
+    assert_int_equal(
+        tt_json_load("tests/vectors/qwen4exp-made/expected.json", 1 << 24, &json, &err), TT_OK);
+    assert_string_equal(digest, json_string_value(json_object_get(json, "weights_sha256")));
+    json_decref(json);
+    check_case(&(vcase){"qwen4exp-made", dir, weights, dir});
+    tempdir_remove(weights);
+}
+
+/* The published set has this case; it is too large to be kept here. */
+static void qwen4exp_random(void **state)
+{
+    const char *dir = getenv("TT_QWEN4_VECTORS");
+    if (dir == NULL) {
+        print_message("skip: TT_QWEN4_VECTORS does not name a folder of vectors\n");
+        skip();
+    }
+    check_case(&(vcase){"qwen4exp-random", dir, NULL, dir});
 }
 static void tales(void **state)
 {
@@ -426,6 +460,8 @@ int main(void)
         cmocka_unit_test(moe_random),
         cmocka_unit_test(moe_yarn),
         cmocka_unit_test(dense_random_tied),
+        cmocka_unit_test(qwen4exp_made),
+        cmocka_unit_test(qwen4exp_random),
         cmocka_unit_test(tales),
         cmocka_unit_test(affine4),
         cmocka_unit_test(affine8),

@@ -96,14 +96,50 @@ static void dense_models(void **state)
     tt_inventory_free(&inv);
 }
 
-static void other_families(void **state)
+/* Qwen3.8-Flash-Next-FP8: 152,089 tensors, of them 333 of vision, experts one by one with a grid of
+ * factors each, the table in 128 shards with one factor. */
+static void flash_next_counts_as_published(void **state)
 {
     tt_arch a = big();
     tt_inventory inv;
-    tt_error err;
+    size_t n = 0;
     a.family = TT_FAMILY_QWEN4_EXP;
-    assert_int_equal(tt_inventory_create(&a, &inv, &err), TT_ERR_UNSUPPORTED);
-    assert_non_null(strstr(err.message, "qwen4_exp"));
+    a.hidden_size = 2560;
+    a.n_layers = 48;
+    a.n_heads = 24;
+    a.lin_value_heads = 48;
+    a.n_experts = 512;
+    a.top_k = 10;
+    a.moe_intermediate = a.shared_intermediate = 640;
+    a.streams = 4;
+    a.mix_rank = 320;
+    a.indexer_heads = 4;
+    a.indexer_dim = 128;
+    a.ngram_layer = 1;
+    a.ngram_size = 3;
+    a.ngram_heads = 8;
+    a.ngram_dim = 2560;
+    for (uint32_t i = 3; i < 48; i += 4)
+        a.layer_kind[i] = TT_LAYER_FULL;
+    assert_int_equal(tt_inventory_create(&a, &inv, NULL), TT_OK);
+    const uint64_t each = (uint64_t)640 * 2560, grid = 5 * 20, matrices = 48 * 512 * 3;
+    const uint64_t table = (uint64_t)320001536 * 160;
+    uint64_t text = parameters(&inv, false, &n);
+    assert_int_equal(n + 2 * matrices + 128 + 1, 148655);
+    assert_int_equal(text + matrices * (each + grid) + table + 1, 176951272356);
+    uint64_t draft = parameters(&inv, true, &n);
+    assert_int_equal(n + 2, 31);
+    assert_int_equal(n + 2 * 512 * 3, 3101);
+    assert_int_equal(draft + 512 * 3 * each, 2607150848);
+    assert_int_equal(draft + 512 * 3 * (each + grid), 2607304448);
+    assert_null(tt_inventory_find(&inv, "layers.0.input_layernorm.weight"));
+    assert_true(tt_inventory_find(&inv, "layers.1.ple.norm_conv.weight")->offset_norm);
+    assert_true(tt_inventory_find(&inv, "layers.1.ple.conv1d.weight")->conv);
+    assert_int_equal(tt_inventory_find(&inv, "layers.0.attn_hyper_connection."
+                                             "input_mix_weight_up.weight")
+                         ->role,
+                     TT_ROLE_MIX);
+    tt_inventory_free(&inv);
 }
 
 static void an_index_is_held_against_it(void **state)
@@ -159,7 +195,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_35b_counts_as_published),
         cmocka_unit_test(dense_models),
-        cmocka_unit_test(other_families),
+        cmocka_unit_test(flash_next_counts_as_published),
         cmocka_unit_test(an_index_is_held_against_it),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

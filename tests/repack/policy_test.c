@@ -16,12 +16,15 @@ static void default_widths(void **state)
         tt_role role;
         uint32_t at[3]; /* builds of 4, 8 and 16 bits */
     } want[] = {
-        {TT_ROLE_EMBED, {8, 8, 16}},      {TT_ROLE_HEAD, {8, 8, 16}},
-        {TT_ROLE_ATTENTION, {4, 8, 16}},  {TT_ROLE_DELTANET, {4, 8, 16}},
-        {TT_ROLE_DELTA_AB, {16, 16, 16}}, {TT_ROLE_MLP, {4, 8, 16}},
-        {TT_ROLE_EXPERTS, {4, 8, 16}},    {TT_ROLE_SHARED, {4, 8, 16}},
-        {TT_ROLE_ROUTER, {16, 16, 16}},   {TT_ROLE_SHARED_GATE, {16, 16, 16}},
-        {TT_ROLE_MTP_FC, {4, 8, 16}},     {TT_ROLE_PLAIN, {16, 16, 16}},
+        {TT_ROLE_EMBED, {8, 8, 16}},       {TT_ROLE_HEAD, {8, 8, 16}},
+        {TT_ROLE_ATTENTION, {4, 8, 16}},   {TT_ROLE_DELTANET, {4, 8, 16}},
+        {TT_ROLE_DELTA_AB, {16, 16, 16}},  {TT_ROLE_MLP, {4, 8, 16}},
+        {TT_ROLE_EXPERTS, {4, 8, 16}},     {TT_ROLE_SHARED, {4, 8, 16}},
+        {TT_ROLE_ROUTER, {16, 16, 16}},    {TT_ROLE_SHARED_GATE, {16, 16, 16}},
+        {TT_ROLE_MTP_FC, {4, 8, 16}},      {TT_ROLE_MIX, {8, 8, 16}},
+        {TT_ROLE_INJECT, {16, 16, 16}},    {TT_ROLE_INDEXER, {16, 16, 16}},
+        {TT_ROLE_NGRAM_KEY, {16, 16, 16}}, {TT_ROLE_NGRAM_VALUE, {4, 8, 16}},
+        {TT_ROLE_PLAIN, {16, 16, 16}},
     };
     assert_int_equal(sizeof want / sizeof *want, TT_ROLE_COUNT);
     for (size_t i = 0; i < TT_ROLE_COUNT; i++) {

@@ -35,9 +35,10 @@ static int setup(void **state)
         tempdir_file(dir, name, bytes, n, path);
         files[i] = (tt_scan_file){.step = 4096};
         snprintf(files[i].path, sizeof files[i].path, "%s", path);
-        if (tt_sha256_of(bytes, n, sums[i], NULL) != TT_OK)
-            return 1;
+        tt_status st = tt_sha256_of(bytes, n, sums[i], NULL);
         free(bytes);
+        if (st != TT_OK)
+            return 1;
     }
     return 0;
 }

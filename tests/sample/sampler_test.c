@@ -620,7 +620,8 @@ static void options_are_checked(void **state)
 static void exponential_is_close(void **state)
 {
     double worst = 0;
-    for (double x = 0; x > -700; x -= 0.00371) {
+    for (int i = 0; i < 188679; i++) {
+        double x = i * -0.00371; /* down to -700 */
         double e = fabs(tt_exp_neg(x) / exp(x) - 1);
         worst = e > worst ? e : worst;
     }

@@ -171,7 +171,7 @@ static void reports_follow_the_text(void **state)
 {
     (void)state;
     static const char *const tokens[] = {"<think>", "hm", "</think>", "\n\n", "a",
-                                         " b",      "\n", CALL(""),   "c"};
+                                         " b",      "\n", (CALL("")), "c"};
     tt_token_report report = {.token.len = 1};
     tt_channels c;
     reported = 0;

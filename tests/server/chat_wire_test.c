@@ -281,7 +281,10 @@ static void bodies_are_refused(void **state)
         {"{", "\"code\":\"invalid_json\""},
         {"[]", "\"code\":\"invalid_json\""},
         {"{\"model\":1,\"model\":2}", "\"code\":\"invalid_json\""},
-        {"{\"a\":18446744073709551615}", "\"code\":\"invalid_json\""},
+        {"{\"a\":18446744073709551615}", "\"param\":\"model\",\"code\":"},
+        {"{\"model\":\"scripted_4-Bit\",\"messages\":[{\"role\":\"user\",\"content\":\"x\"}],"
+         "\"seed\":18446744073709551615}",
+         "\"param\":\"seed\",\"code\":\"invalid_value\""},
         {"{\"a\":1e400}", "\"code\":\"invalid_json\""},
         {deep, "nests deeper than 128"},
         {"{}", "\"param\":\"model\",\"code\":\"missing_required_parameter\""},

@@ -97,6 +97,8 @@ static const char script[] =
           "\"" SEE("") "\",\"" SEE("files.") "\",\"" LOOK("0") "\"")
     CALLS("wstrict", "\"\",\"look\",\"look " LOOK("1") "\",\"" SEE("") "\"",
           "\"" LOOK("0") "\",\"" LOOK("a") "\"")
+    CALLS("wwide", "\"" LOOK("9223372036854775807") "\"",
+          "\"" LOOK("9223372036854775808") "\",\"" LOOK("-1") "\"")
     CALLS("wloose", "\"" LOOK("a\\nb") "\"", "\"\",\"look\"")
     "{\"steps\":[{\"text\":\"free\"}]}]";
 /* clang-format on */
@@ -328,6 +330,29 @@ static void schemas_are_refused_by_name(void **state)
     CHECK(rows, "400");
 }
 
+#define NOTHING                                                                                    \
+    "{\"type\":\"object\",\"properties\":{\"at\":{\"type\":\"integer\",\"minimum\":2,\"maximum\":" \
+    "1}},\"required\":[\"at\"]}"
+
+static void strict_tools_that_nothing_satisfies(void **state)
+{
+    (void)state;
+    static const row rows[] = {
+        {CHAT,
+         "{" C("x") ",\"tools\":[" C_TOOL("see", "") "," C_TOOL(
+             "look", ",\"parameters\":" NOTHING STRICT) "]}",
+         "look: nothing satisfies its schema" PARAM("tools[1].function.parameters",
+                                                    "invalid_value")},
+        {RESPONSES,
+         "{" R("x") ",\"tools\":[" R_TOOL("look", ",\"parameters\":" NOTHING STRICT) "]}",
+         PARAM("tools[0].parameters", "invalid_value")},
+        {MESSAGES,
+         "{" A("x") ",\"tools\":[" A_TOOL("look", ",\"input_schema\":" NOTHING STRICT) "]}",
+         "\"message\":\"tools[0].input_schema: look: nothing satisfies its schema"},
+    };
+    CHECK(rows, "400");
+}
+
 static void choices_are_refused(void **state)
 {
     (void)state;
@@ -422,6 +447,48 @@ static void others_are_relaxed_and_told(void **state)
     free(log);
 }
 
+/* Nor does a schema that nothing satisfies keep a demanded call from coming. */
+static void a_demand_is_not_refused(void **state)
+{
+    (void)state;
+    static const row rows[] = {
+        {CHAT,
+         "{" C("wloose") ",\"tool_choice\":\"required\",\"tools\":[" C_TOOL(
+             "look", ",\"parameters\":" NOTHING) "]}",
+         C_CALLED},
+        {RESPONSES,
+         "{" R("wloose") ",\"tool_choice\":\"required\",\"tools\":[" R_TOOL(
+             "look", ",\"parameters\":" NOTHING) "]}",
+         R_CALLED},
+    };
+    CHECK(rows, "200");
+    char *log = log_text();
+    expect(log, " relaxed=tools[0].function:all");
+    expect(log, " relaxed=tools[0]:all");
+    free(log);
+}
+
+/* Bounds beyond 64 bits, as programs with unsigned numbers write them. */
+static void large_bounds_are_read(void **state)
+{
+    (void)state;
+    static const char bounds[] =
+        ",\"parameters\":{\"type\":\"object\",\"properties\":{\"at\":{\"type\":\"integer\","
+        "\"format\":\"uint64\",\"minimum\":0,\"maximum\":18446744073709551615},\"s\":{\"type\":"
+        "\"string\",\"maxLength\":18446744073709551615}}}";
+    char body[2048];
+    snprintf(body, sizeof body,
+             "{" C("wwide") ",\"tool_choice\":\"required\",\"max_tokens\":"
+                             "99999999999999999999,\"tools\":[{\"type\":\"function\","
+                             "\"function\":{\"name\":\"look\",\"strict\":true%s}}]}",
+             bounds);
+    const row r = {CHAT, body, C_CALLED};
+    check(&r, 1, "HTTP/1.1 200 ");
+    char *log = log_text();
+    expect(log, "adjusted=max_tokens");
+    free(log);
+}
+
 /* Calls that are demanded leave no place for a document. */
 static void a_format_gives_way_to_a_demand(void **state)
 {
@@ -455,9 +522,12 @@ int main(void)
         cmocka_unit_test(calls),
         cmocka_unit_test(strict_tools),
         cmocka_unit_test(schemas_are_refused_by_name),
+        cmocka_unit_test(strict_tools_that_nothing_satisfies),
         cmocka_unit_test(choices_are_refused),
         cmocka_unit_test(sizes),
         cmocka_unit_test(others_are_relaxed_and_told),
+        cmocka_unit_test(a_demand_is_not_refused),
+        cmocka_unit_test(large_bounds_are_read),
         cmocka_unit_test(a_format_gives_way_to_a_demand),
         cmocka_unit_test(counts_make_no_grammar),
     };

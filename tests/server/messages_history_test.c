@@ -299,8 +299,9 @@ static void turns_begin_alike(void **state)
         "You help.\n\n\nBe brief.",
         "Mend it.\n<system>\nKinds of workers:",
         "<tool_response>\nError: no such file\n</tool_response>",
-        "three\n<system-reminder>\nThe date is today's.\n</system-reminder>\n<system>\nThe list is "
-        "empty.\n</system>",
+        ("three\n<system-reminder>\nThe date is today's.\n</system-reminder>\n<system>\nThe list "
+         "is "
+         "empty.\n</system>"),
         "<|im_start|>user\n<system>\nYou are in a plan.\n</system><|im_end|>",
         "Good."};
     for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)

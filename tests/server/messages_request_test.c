@@ -51,6 +51,30 @@ static const char *read_body(const char *more, tt_answer_request *r)
     return notes;
 }
 
+/* A number of tokens that is refused with this code. */
+static void refused(const char *max_tokens, const char *code)
+{
+    char body[256];
+    json_t *in = NULL;
+    tt_refusal why = {0};
+    tt_answer_request r;
+    tt_fields f;
+    snprintf(body, sizeof body,
+             "{\"model\":\"m\",\"messages\":[{\"role\":\"user\",\"content\":\"a\"}],"
+             "\"max_tokens\":%s}",
+             max_tokens);
+    assert_int_equal(tt_json_parse(body, strlen(body), "t", &in, NULL), TT_OK);
+    tt_fields_init(&f, in, &info, &r, &why);
+    if (tt_messages_request_read(&f, &engine))
+        fail_msg("not refused: %s", max_tokens);
+    assert_int_equal(why.status, 400);
+    assert_string_equal(why.param, "max_tokens");
+    assert_string_equal(why.code, code);
+    tt_answer_request_free(&r);
+    tt_fields_free(&f);
+    json_decref(in);
+}
+
 static int set_up(void **state)
 {
     (void)state;
@@ -100,6 +124,7 @@ static void a_template_with_levels(void **state)
         {ENABLED("4096"), "on " LEVEL("medium"), "thinking.budget_tokens|"},
         {ENABLED("16383"), "on " LEVEL("medium"), "thinking.budget_tokens|"},
         {ENABLED("32768"), "on " LEVEL("xhigh"), "thinking.budget_tokens|"},
+        {ENABLED("18446744073709551615"), "on " LEVEL("xhigh"), "thinking.budget_tokens|"},
         {ENABLED("99999") EFFORT("low"), "on " LEVEL("low"), "thinking.budget_tokens|"},
         {THINK("\"type\":\"adaptive\",\"display\":\"omitted\""), "default - -",
          "|thinking.display"},
@@ -173,19 +198,57 @@ static void lengths(void **state)
     assert_true(r.turn.sampling.top_k == 7 && r.turn.n_stops == 2);
     assert_string_equal(r.turn.stops[1], "b");
     tt_answer_request_free(&r);
-    assert_string_equal(read_body(",\"max_tokens\":97", &r), "max_tokens|");
-    assert_int_equal(r.turn.max_tokens, 96);
-    tt_answer_request_free(&r);
+}
+
+/* As many as there is room for, however many are asked for and however that is written. */
+static void the_edges_of_lengths(void **state)
+{
+    static const struct {
+        const char *value, *notes;
+        uint32_t most;
+    } rows[] = {
+        {"0", "|", 0},
+        {"-0", "|", 0},
+        {"1", "|", 1},
+        {"1.0", "|", 1},
+        {"96", "|", 96},
+        {"97", "max_tokens|", 96},
+        {"4294967296", "max_tokens|", 96},
+        {"9223372036854775807", "max_tokens|", 96},
+        {"9223372036854775808", "max_tokens|", 96},
+        {"18446744073709551615", "max_tokens|", 96},
+        {"1e300", "max_tokens|", 96},
+    };
+    static const char *const bad[] = {"-1",
+                                      "-9223372036854775808",
+                                      "-9223372036854775809",
+                                      "1.5",
+                                      "-1e300",
+                                      "\"9\"",
+                                      "true",
+                                      "[9]",
+                                      "{}"};
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        tt_answer_request r;
+        char more[64];
+        snprintf(more, sizeof more, ",\"max_tokens\":%s", rows[i].value);
+        assert_string_equal(read_body(more, &r), rows[i].notes);
+        assert_int_equal(r.turn.max_tokens, rows[i].most);
+        tt_answer_request_free(&r);
+    }
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
+        refused(bad[i], "invalid_value");
+    refused("null", "missing_required_parameter");
 }
 
 int main(void)
 {
 #define WITH(test) cmocka_unit_test_setup(test, set_up)
     const struct CMUnitTest tests[] = {
-        WITH(a_template_with_levels),
-        WITH(a_template_without_levels),
-        WITH(tools_reach_the_template),
-        WITH(lengths),
+        WITH(a_template_with_levels),   WITH(a_template_without_levels),
+        WITH(tools_reach_the_template), WITH(lengths),
+        WITH(the_edges_of_lengths),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

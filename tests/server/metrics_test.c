@@ -228,7 +228,7 @@ static void families_are_announced(void **state)
             fail_msg("under %s stands: %s", family, line);
     }
     free(copy);
-    assert_int_equal(families, 36);
+    assert_int_equal(families, 38);
 }
 
 /* The metric is in the table of the page, in a row with its type. */

@@ -117,7 +117,7 @@ static tt_response_store *store;
 
 static json_t *parsed(const char *text)
 {
-    json_t *v = json_loads(text, JSON_DECODE_ANY | JSON_REJECT_DUPLICATES, NULL);
+    json_t *v = json_loads(text, JSON_DECODE_ANY | JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, NULL);
     if (v == NULL)
         fail_msg("no JSON: %s", text);
     return v;
@@ -214,6 +214,19 @@ static void so_it_comes_out_of_the_store(void **state)
             assert_true(tt_item_reader_init(&out, store, false, &why));
             assert_true(tt_item_reader_input(&out, raw));
             expect_form(only(&out), rows[i].form, "own", references[k]);
+            tt_item_reader_free(&out);
+            json_decref(raw);
+        }
+        /* One that only begins like it is another. */
+        static const char *const others[] = {
+            "[{\"id\":\"own\\u0000\"}]", "[{\"type\":\"item_reference\",\"id\":\"own\\u0000b\"}]"};
+        for (size_t k = 0; k < 2; k++) {
+            raw = parsed(others[k]);
+            assert_true(tt_item_reader_init(&out, store, false, &why));
+            assert_false(tt_item_reader_input(&out, raw));
+            assert_int_equal(why.status, 404);
+            assert_string_equal(why.param, "input[0].id");
+            why = (tt_refusal){0};
             tt_item_reader_free(&out);
             json_decref(raw);
         }

@@ -24,6 +24,7 @@ static void options(void **state)
     assert_int_equal(PARSE("--model=m"), TT_OK);
     assert_int_equal(o.port, 8080);
     assert_int_equal(o.queue_limit, 16);
+    assert_int_equal(o.load.sequences, 1);
     assert_false(o.log_json || o.plan);
     assert_int_equal(PARSE("--model=m", "--port=0", "--queue-limit=0", "--log=json",
                            "--allow-origin=https://a", "--allow-origin=http://b:1", "--model-id=x",
@@ -31,6 +32,8 @@ static void options(void **state)
                      TT_OK);
     assert_true(o.port == 0 && o.queue_limit == 0 && o.log_json && o.plan && o.origins.n == 2);
     assert_int_equal(o.load.kv_bits, 4);
+    assert_int_equal(PARSE("--model=m", "--max-concurrent-sequences=16"), TT_OK);
+    assert_int_equal(o.load.sequences, 16);
     assert_int_equal(PARSE("--models-dir=d", "--model=x_4-Bit", "--idle-unload=60", "--plan"),
                      TT_OK);
     assert_true(o.idle_unload == 60 && strcmp(o.models_dir, "d") == 0);
@@ -58,19 +61,23 @@ static void refusals(void **state)
     assert_int_equal(PARSE("--models-dir=d", "--plan"), TT_ERR_INVALID);
     assert_int_equal(PARSE("--model=m", "--plan", "--catalog"), TT_ERR_INVALID);
     assert_int_equal(PARSE("--model=m", "--idle-unload=0"), TT_ERR_INVALID);
+    assert_int_equal(PARSE("--model=m", "--max-concurrent-sequences=0"), TT_ERR_INVALID);
+    assert_int_equal(PARSE("--model=m", "--max-concurrent-sequences=17"), TT_ERR_INVALID);
     assert_int_equal(PARSE("--model=m", "--idle-unload=604801"), TT_ERR_INVALID);
 }
 
 static void memory(void **state)
 {
     (void)state;
-    tt_server_memory m = tt_server_memory_of(16, 0, 0);
+    tt_server_memory m = tt_server_memory_of(16, 1, 0, 0);
     assert_true(m.requests == TT_REQUEST_MEMORY);
     assert_true(m.total == m.requests + m.connections + m.streams + m.responses + m.rendering +
                                m.grammars + m.tokenizers);
-    assert_true(tt_server_memory_of(16, 1000, 0).total == m.total + 1000 * TT_TOKENIZERS_BESIDES);
-    assert_true(tt_server_memory_of(16, 0, 1000).grammars > m.grammars);
-    assert_true(tt_server_memory_of(1024, 0, 0).total > m.total);
+    assert_true(tt_server_memory_of(16, 1, 1000, 0).total ==
+                m.total + 1000 * TT_TOKENIZERS_BESIDES);
+    assert_true(tt_server_memory_of(16, 1, 0, 1000).grammars > m.grammars);
+    assert_true(tt_server_memory_of(1024, 1, 0, 0).total > m.total);
+    assert_true(tt_server_memory_of(16, 2, 0, 0).total >= m.total + TT_OUTBOX);
     /* What the server needs alone is refused before anything is opened. */
     tt_plan plan;
     tt_error err;

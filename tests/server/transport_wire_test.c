@@ -55,7 +55,8 @@ static void paths_and_methods(void **state)
         "\"created\":1700000000,\"owned_by\":\"tinytitan\",\"context_window\":2048,");
     one("GET", "/v1/models/scripted%5f4-Bit", "", "{\"id\":\"scripted_4-Bit\"");
     one("GET", "/v1/models/other", "", "\"param\":\"model\",\"code\":\"model_not_found\"");
-    one("GET", "/v1/status", "", "\"queue\":{\"running\":0,\"waiting\":0,\"limit\":4}");
+    one("GET", "/v1/status", "",
+        "\"queue\":{\"running\":0,\"waiting\":0,\"limit\":4,\"sequences\":1}");
     one("GET", "/nothing", "", "HTTP/1.1 404 Not Found\r\n");
     one("DELETE", "/health", "", "\r\nAllow: GET, HEAD, OPTIONS\r\n");
     one("GET", CHAT, "", "HTTP/1.1 405 Method Not Allowed\r\n");

@@ -729,7 +729,7 @@ static int set_up(void **state)
     w.config.n_origins = 2;
     w.config.queue_limit = 16;
     w.config.bounds.header = w.config.bounds.body = 0.2;
-    w.config.bounds.drained = LONG_ENOUGH / 1000;
+    w.config.bounds.drained = LONG_ENOUGH / 1e3;
     wire_start();
     return 0;
 }

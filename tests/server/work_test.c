@@ -82,7 +82,7 @@ static void the_last_event_and_the_end_come_together(void **state)
     assert_non_null(responses);
     assert_int_equal(tt_model_set_create(&seam, 1, &(tt_model_set_options){0}, &set, &err), TT_OK);
     sem_init(&t.changed, 0, 0);
-    assert_int_equal(tt_work_create(set, &memory, on_wake, NULL, &t.work, &err), TT_OK);
+    assert_int_equal(tt_work_create(set, 1, &memory, on_wake, NULL, &t.work, &err), TT_OK);
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         tt_job_news news;
         tt_job *job = tt_job_new(rows[i].kind);

@@ -1,5 +1,5 @@
-/* Proves that a decode step and a prefill chunk allocate nothing: every allocator call of the
- * process is counted. */
+/* Proves that a decode step, of one session and of several, and a prefill chunk allocate nothing:
+ * every allocator call of the process is counted. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -13,6 +13,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "../support/tiny_model.h"
 #include "../support/vectors.h"
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -82,26 +83,59 @@ static void steps_allocate_nothing(void **state)
         for (unsigned i = 0; tt_cpu_level_at(i) != NULL; i++) {
             tt_model *m = fixture_model(fixture_install("models/tales", NULL, 4),
                                         tt_cpu_level_at(i), kv, 6, 2);
-            tt_session *s = fixture_session(m);
+            tt_session *s = fixture_session(m), *both[] = {s, fixture_session(m)};
             tt_error err = {0};
             uint32_t ids[100];
             for (uint32_t t = 0; t < 100; t++)
                 ids[t] = t * 37 % 4000;
             assert_int_equal(tt_session_prefill(s, ids, 10, NULL, &err),
                              TT_OK); /* commits the first rows */
+            assert_int_equal(tt_session_prefill(both[1], ids, 40, NULL, &err), TT_OK);
             atomic_store(&calls, 0);
             atomic_store(&armed, true);
             tt_status prefill = tt_session_prefill(s, ids, 100, NULL, &err), decode = TT_OK;
             for (uint32_t t = 0; t < 30 && decode == TT_OK; t++)
                 decode = tt_session_decode(s, ids[t], &err);
+            for (uint32_t t = 0; t < 30 && decode == TT_OK; t++)
+                decode = tt_session_decode_all(both, ids + t, 2, &err);
             atomic_store(&armed, false);
             assert_int_equal(prefill, TT_OK);
             assert_int_equal(decode, TT_OK);
             assert_int_equal(atomic_load(&calls), 0);
+            tt_session_close(&both[1]);
             tt_session_close(&s);
             tt_model_close(&m);
         }
     }
+}
+
+/* Streams, sparse attention beyond its budget, reads of the n-gram table. */
+static void steps_of_qwen4_exp_allocate_nothing(void **state)
+{
+    if (!COUNTED) {
+        print_message("skip: the sanitizer owns the allocator\n");
+        skip();
+    }
+    tiny_options o = {.arch = tiny_arch_plain("Slf", 6, 2), .seed = 3, .mat = TT_DTYPE_Q4};
+    tt_model *m = fixture_model(tiny_install_new(&o), NULL, 8, 3, 2);
+    tt_session *s = fixture_session(m);
+    tt_error err = {0};
+    uint32_t ids[300];
+    for (uint32_t t = 0; t < 300; t++)
+        ids[t] = t * 37 % 96;
+    assert_int_equal(tt_session_prefill(s, ids, 10, NULL, &err), TT_OK);
+    atomic_store(&calls, 0);
+    atomic_store(&armed, true);
+    tt_status prefill = tt_session_prefill(s, ids, 300, NULL, &err), decode = TT_OK;
+    for (uint32_t t = 0; t < 30 && decode == TT_OK; t++)
+        decode = tt_session_decode(s, ids[t], &err);
+    atomic_store(&armed, false);
+    assert_int_equal(prefill, TT_OK);
+    assert_int_equal(decode, TT_OK);
+    assert_int_equal(atomic_load(&calls), 0);
+    tt_session_close(&s);
+    tt_model_close(&m);
+    tiny_remove();
 }
 
 static void the_guard_counts(void **state)
@@ -128,6 +162,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_guard_counts),
+        cmocka_unit_test(steps_of_qwen4_exp_allocate_nothing),
         cmocka_unit_test(steps_allocate_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, clean);

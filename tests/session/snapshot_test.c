@@ -131,14 +131,15 @@ static void into_any_state(tt_model *m, tt_model *other, uint32_t n, bool logits
 static void into_sessions_in_any_state(void **state)
 {
     static const uint32_t bits[] = {32, 16, 8, 4};
-    static const char *const kinds[] = {"lf", "ff", "ll", "fl"};
-    for (int i = 0; i < 4; i++) {
-        const char *path = install(kinds[i], i % 2 == 0 ? 5 : 0, 1);
-        tt_model *m = open_with(path, bits[i], CONTEXT, NULL, 0),
-                 *other = open_with(path, bits[i], CONTEXT + 30, NULL, 0);
+    static const char *const kinds[] = {"lf", "ff", "ll", "fl", "Slf", "Sfl", "Slff"};
+    for (int i = 0; i < 7; i++) {
+        const char *path = install(kinds[i], i % 2 == 0 || i > 3 ? 5 : 0, 1);
+        tt_model *m = open_with(path, bits[i % 4], CONTEXT, NULL, 0),
+                 *other = open_with(path, bits[i % 4], CONTEXT + 30, NULL, 0);
         into_any_state(m, m, 100, true);
         into_any_state(m, other, 100, true); /* of another process with a larger context */
         into_any_state(m, m, 64, false);
+        into_any_state(m, m, 103, true); /* blocks of index keys that are not complete */
         into_any_state(m, m, 0, false);
         tt_model_close(&m);
         tt_model_close(&other);

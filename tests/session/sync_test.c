@@ -404,6 +404,12 @@ static void random_walks_on_hybrid_models(void **state)
     walk("flf", 0, 2, 700);
 }
 
+static void random_walks_with_streams(void **state)
+{
+    walk("Slf", 7, 6, 700);
+    walk("Sflf", 7, 7, 300);
+}
+
 static void random_walks_without_attention(void **state)
 {
     walk("l", 7, 3, 700);
@@ -741,6 +747,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(random_walks_on_hybrid_models),
+        cmocka_unit_test(random_walks_with_streams),
         cmocka_unit_test(random_walks_without_attention),
         cmocka_unit_test(random_walks_without_recurrence),
         cmocka_unit_test(ids_may_be_the_sessions_own),

@@ -87,8 +87,54 @@ tt_arch tiny_arch(uint64_t seed)
     return a;
 }
 
+tt_arch tiny_arch_streams(uint64_t seed)
+{
+    static const uint32_t blocks[] = {1, 2, 4, 8};
+    tt_arch a = tiny_arch(seed);
+    tt_rng r = {seed * 104729 + 3};
+    uint32_t rotary = (uint32_t)(a.head_dim * a.partial_rotary + 0.5);
+    a.family = TT_FAMILY_QWEN4_EXP;
+    a.intermediate = 0;
+    a.n_experts = between(&r, 2, 20);
+    a.top_k = between(&r, 1, a.n_experts < 6 ? a.n_experts : 6);
+    a.moe_intermediate = between(&r, 1, 2) * 33;
+    a.shared_intermediate = between(&r, 1, 2) * 32;
+    a.streams = between(&r, 1, 4);
+    a.mix_rank = between(&r, 1, 2) * 32 + tt_rng_below(&r, 3);
+    a.indexer_heads = between(&r, 1, 3);
+    a.indexer_block = one_of(&r, blocks, 4);
+    a.indexer_dim = (rotary + between(&r, 0, 20) + 7) / 8 * 8;
+    a.indexer_budget = a.indexer_block * (seed % 2 == 0 ? between(&r, 1, 6) : 256);
+    a.ngram_layer = tt_rng_below(&r, a.n_layers);
+    a.ngram_size = between(&r, 2, 4);
+    a.ngram_heads = between(&r, 1, 3);
+    a.ngram_dim = tt_arch_ngrams(&a) * between(&r, 1, 20);
+    a.ngram_rows = 61 * tt_arch_ngrams(&a) + tt_rng_below(&r, 9);
+    a.ngram_eos = tt_rng_below(&r, a.vocab_size);
+    return a;
+}
+
+/* What qwen4_exp has beside the rest. */
+static void add_streams(tt_arch *a)
+{
+    a->family = TT_FAMILY_QWEN4_EXP;
+    a->streams = 2;
+    a->mix_rank = 64;
+    a->indexer_heads = 2;
+    a->indexer_dim = 32;
+    a->indexer_budget = 32;
+    a->indexer_block = 4;
+    a->ngram_size = 3;
+    a->ngram_heads = 2;
+    a->ngram_dim = 64;
+    a->ngram_rows = 250;
+    a->ngram_eos = 5;
+}
+
 tt_arch tiny_arch_plain(const char *kinds, uint32_t experts, uint32_t top_k)
 {
+    bool streams = kinds[0] == 'S';
+    kinds += streams;
     tt_arch a = {.family = experts > 0 ? TT_FAMILY_QWEN3_5_MOE : TT_FAMILY_QWEN3_5,
                  .hidden_size = 64,
                  .n_layers = (uint32_t)strlen(kinds),
@@ -115,6 +161,8 @@ tt_arch tiny_arch_plain(const char *kinds, uint32_t experts, uint32_t top_k)
                  .mtp_norm_offset = true};
     for (uint32_t l = 0; l < a.n_layers; l++)
         a.layer_kind[l] = kinds[l] == 'f' ? TT_LAYER_FULL : TT_LAYER_LINEAR;
+    if (streams)
+        add_streams(&a);
     return a;
 }
 
@@ -151,6 +199,18 @@ static tt_dtype draw_type(tt_rng *r, const tiny_options *o, bool matrix, uint64_
     if (!matrix || (tt_dtype_bits(o->mat) != 0 && !fits))
         return TT_DTYPE_BF16;
     return o->mat;
+}
+
+/* Integers of the n-gram hash: every head has 61 rows. */
+static void draw_integers(const char *name, char *out, size_t n)
+{
+    static const int64_t multipliers[] = {1000003, 998244353, 2147483647, 4294967291};
+    for (size_t i = 0; i < n; i++) {
+        int64_t v = ends_with(name, "sizes")     ? 61
+                    : ends_with(name, "offsets") ? 61 * (int64_t)i
+                                                 : multipliers[i];
+        memcpy(out + 8 * i, &v, 8);
+    }
 }
 
 /* Encodes n values as `type` at words, scales, biases. */
@@ -227,6 +287,10 @@ static void put_weights(writer *w, tt_index *ix, char index_sha[65])
         uint64_t cols = e->shape[e->rank - 1], n = 1;
         for (uint32_t d = 0; d < e->rank; d++)
             n *= e->shape[d];
+        if (e->dtype == TT_DTYPE_I64 && strstr(e->name, "ple_embedding") != NULL) {
+            draw_integers(e->name, all + e->offset, n);
+            continue;
+        }
         float *v = malloc(n * sizeof *v);
         assert_non_null(v);
         draw_values(&w->rng, &w->o->arch, e->name, v, n, e->rank > 1 ? cols : 0);
@@ -296,6 +360,21 @@ static void put_experts(writer *w, const tt_expert_layout *l)
     free(crc);
 }
 
+static void put_ngrams(writer *w, const tt_ngram_layout *l)
+{
+    char *table = calloc(1, l->file_bytes);
+    float *v = malloc(l->cols * sizeof *v);
+    assert_non_null(table);
+    assert_non_null(v);
+    for (uint64_t row = 0; row < l->rows; row++) {
+        draw_values(&w->rng, &w->o->arch, "table", v, l->cols, 0);
+        encode(l->dtype, v, l->cols, l->cols, table + row * l->row_bytes, NULL, NULL);
+    }
+    put_file(w, TT_NGRAM_NAME, table, l->file_bytes, true);
+    free(v);
+    free(table);
+}
+
 static int by_rel(const void *a, const void *b)
 {
     return strcmp(((const tt_install_file *)a)->rel, ((const tt_install_file *)b)->rel);
@@ -341,7 +420,9 @@ static void fill_index(writer *w, const tt_inventory *inv, tt_index *ix)
         tt_index_entry *e = &ix->entries[ix->count++];
         *e = (tt_index_entry){.name = want->name, .rank = want->rank};
         memcpy(e->shape, want->shape, sizeof e->shape);
-        e->dtype = draw_type(&w->rng, w->o, want->role != TT_ROLE_PLAIN, want->shape[1]);
+        e->dtype = want->integers
+                       ? TT_DTYPE_I64
+                       : draw_type(&w->rng, w->o, want->role != TT_ROLE_PLAIN, want->shape[1]);
     }
     if (w->o->alter != NULL)
         w->o->alter(ix, w->o->ctx);
@@ -376,6 +457,12 @@ void tiny_install(const tiny_options *o, const char *dir)
         assert_int_equal(mkdir(path, 0755), 0);
         put_experts(w, &layout);
         content.experts = &layout;
+    }
+    tt_ngram_layout ngrams;
+    if (tt_arch_ngrams(a) > 0) {
+        tt_ngram_layout_init(&ngrams, a, o->seed % 2 == 0 ? TT_DTYPE_BF16 : TT_DTYPE_F16);
+        put_ngrams(w, &ngrams);
+        content.ngrams = &ngrams;
     }
     put_manifest(w, &content);
     free(ix.entries);

@@ -30,8 +30,11 @@ typedef struct tiny_options {
 /* An architecture drawn from a seed: dense or mixture of experts, any order of layer kinds (among
  * them all of one kind), tied or not, sizes that nothing divides. */
 tt_arch tiny_arch(uint64_t seed);
+/* The same of qwen4_exp. Odd seeds have an index budget that 256 tokens do not reach. */
+tt_arch tiny_arch_streams(uint64_t seed);
 /* A small one to change by hand: hidden 64, vocabulary 96, context 1024, layers of the kinds in
- * `kinds` ("lf"), experts 0 for dense. Everything can be quantized, heads are 64 wide. */
+ * `kinds` ("lf"), experts 0 for dense. Everything can be quantized, heads are 64 wide. With "S" in
+ * front it is qwen4_exp: 2 streams, an index budget of 32 tokens, n-grams in the first layer. */
 tt_arch tiny_arch_plain(const char *kinds, uint32_t experts, uint32_t top_k);
 
 /* Writes the install into the new directory `dir`. */

@@ -32,8 +32,8 @@ static void places(const char *text, const char *system, const char *turn, const
             continue;
         assert_true(k < found);
         assert_int_equal(got[k].kind, kinds[i]);
-        assert_int_equal(
-            tt_tokenizer_decode(tok, ids, got[k].at, false, &before, &len, NULL), TT_OK);
+        assert_int_equal(tt_tokenizer_decode(tok, ids, got[k].at, false, &before, &len, NULL),
+                         TT_OK);
         assert_string_equal(before, want[i]);
         tt_free(before);
         k++;

@@ -325,6 +325,13 @@ static void parses_values_by_their_declared_type(void **state)
                  ONE("\"u\":7,\"y\":true,\"x\":[1]"));
     expect_parse(CALL(PARAM("p", "5") PARAM("q", "Paris")), NULL, ONE("\"p\":5,\"q\":\"Paris\""));
     expect_parse(CALL("<parameter=s>x</parameter>"), "[{\"name\":\"f\"}]", ONE("\"s\":\"x\""));
+    /* No digit is lost that 64 bits do not hold, unless a number that may have a fraction is asked
+     * for. */
+    expect_parse(CALL(PARAM("i", "9223372036854775807") PARAM("n", "18446744073709551615")), tools,
+                 ONE("\"i\":9223372036854775807,\"n\":1.8446744073709552e19"));
+    expect_parse(CALL(PARAM("i", "18446744073709551615") PARAM("x", "-18446744073709551615")),
+                 tools, ONE("\"i\":\"18446744073709551615\",\"x\":\"-18446744073709551615\""));
+    expect_parse(CALL(PARAM("p", "1e30")), NULL, ONE("\"p\":1e30"));
 }
 
 static void keeps_values_with_lines_and_tags(void **state)

@@ -170,6 +170,38 @@ expect_rc 0
 grep -q tinytitan "$HOME/dotfiles/opencode.jsonc" || fail "what the link leads to was not written"
 [ ! -e "$HOME/.config/opencode/opencode.json" ] || fail "a second file was made"
 
+# One that leads to nothing stays and is told of: nobody knows what was to be there.
+rm "$HOME/dotfiles/opencode.jsonc" "$HOME"/.config/opencode/*before-tinytitan*
+run tools/connect opencode --write --model m --context 4096
+expect_rc 1
+expect_err "opencode.jsonc"
+expect_err "leads to nothing"
+[ -L "$HOME/.config/opencode/opencode.jsonc" ] || fail "a link to nothing was replaced"
+expect_same "$(find "$HOME" ! -type d ! -type l | wc -l)" 0
+mkdir -p "$HOME/.claude"
+ln -s nowhere "$HOME/.claude/settings.json"
+run tools/connect claude --write --model m --context 4096
+expect_rc 1
+expect_err "leads to nothing"
+expect_same "$(readlink "$HOME/.claude/settings.json")" nowhere
+
+# Of a name that stands twice the last one counts, in the file and for us; what is taken away is gone.
+fresh
+(umask 077 && echo sesame >"$TMPDIR/key")
+mkdir "$HOME/.claude"
+c=$(file_of claude)
+printf '{"env":{"A":"1"},"env":{"B":"2","ANTHROPIC_AUTH_TOKEN":"x","ANTHROPIC_BASE_URL":"http://a",%s}}' \
+    '"ANTHROPIC_AUTH_TOKEN":"y","ANTHROPIC_BASE_URL":"http://b"' >"$c"
+run tools/connect claude --write --model m --context 4096 --api-key-file "$TMPDIR/key"
+expect_rc 0
+expect_same "$(json "$c" '[d["env"]["B"], d["env"]["ANTHROPIC_BASE_URL"], "ANTHROPIC_AUTH_TOKEN" in d["env"]]')" \
+    '["2", "http://127.0.0.1:8080", false]'
+grep -q '"env":{"A":"1"}' "$c" || fail "what does not count was changed: $(cat "$c")"
+cp "$c" "$TMPDIR/after"
+run tools/connect claude --write --model m --context 4096 --api-key-file "$TMPDIR/key"
+expect_out "nothing was changed"
+cmp -s "$c" "$TMPDIR/after" || fail "the second time changed $c"
+
 # The key of Claude Code moves from a text to a command and back.
 fresh
 (umask 077 && echo sesame >"$TMPDIR/key")

@@ -24,5 +24,10 @@ void tt_ref_fill(tt_kernels *k)
         .sigmoid_gate = tt_ref_sigmoid_gate,
         .route = tt_ref_route,
         .moe_add = tt_ref_moe_add,
+        .silu_scaled = tt_ref_silu_scaled,
+        .mix_streams = tt_ref_mix_streams,
+        .ngram_gate = tt_ref_ngram_gate,
+        .conv_dilated = tt_ref_conv_dilated,
+        .pick_blocks = tt_ref_pick_blocks,
     };
 }

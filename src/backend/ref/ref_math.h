@@ -67,4 +67,13 @@ void tt_ref_sigmoid_gate(float *o, const float *r, size_t head_stride, uint32_t 
 void tt_ref_route(uint32_t *ids, float *weights, const float *logits, uint32_t E, uint32_t K);
 void tt_ref_moe_add(float *h, const float *acc, const float *shared, float sg, uint32_t H);
 
+void tt_ref_silu_scaled(float *x, float f, size_t n);
+void tt_ref_mix_streams(float *x, const float *m, const float *r, uint32_t S, uint32_t H);
+void tt_ref_ngram_gate(float *p, const float *k, const float *q, const float *v, uint32_t S,
+                       uint32_t H);
+void tt_ref_conv_dilated(float *c, float *state, const float *u, const float *w, uint32_t C,
+                         uint32_t c0, uint32_t c1, uint32_t D, uint32_t T);
+void tt_ref_pick_blocks(uint32_t *picks, float *scores, uint32_t heads, size_t ld, uint32_t B,
+                        uint32_t K);
+
 #endif
