@@ -14,7 +14,7 @@ STATE_KILLS=$kills "$test" || fail "see above"
 
 model=$TMPDIR/tales.gturbo dir=$TMPDIR/state
 "$repack" --input-snapshot models/tales --output "$model" --quiet || fail "no install"
-ask=("$cli" --model "$model" --temperature 0 --max-new 20 --quiet --prompt "What is the capital of Japan?")
+ask=("$cli" --model "$model" --temperature 0 --max-new 20 --stats --prompt "What is the capital of Japan?")
 reused=0
 for ((i = 0; i < kills; i++)); do
     # another beginning every tenth time, so that there is something to write
@@ -28,7 +28,7 @@ for ((i = 0; i < kills; i++)); do
     sleep "0.$(printf '%03d' $((RANDOM % 400)))"
     kill -KILL $pid 2>/dev/null
     wait $pid 2>/dev/null
-    run "${ask[@]}" --system "$system" --prompt-cache-disk "$dir" --stats
+    run "${ask[@]}" --system "$system" --prompt-cache-disk "$dir"
     expect_rc 0
     expect_same "$out" "$cold"
     [ -z "$(find "$dir" -name '*.tmp')" ] || fail "half a file was left"
