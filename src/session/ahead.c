@@ -109,6 +109,7 @@ void tt_ahead_reset(tt_session *s)
 {
     if (s->ahead == NULL)
         return;
+    end_step(s, false);
     s->ahead->waiting = false;
     s->ahead->n_guess = s->ahead->taken = 0;
     if (s->ahead->line.model != NULL)
