@@ -35,7 +35,7 @@ struct tt_session {
     uint32_t left_n;       /* the checkpoint that it was left last; 0: not the present one */
     bool open_turn;        /* a prompt was begun since the directory was left something */
     tt_session_reuse reuse;
-    bool reading; /* inside sync */
+    bool reading;          /* inside sync */
     const tt_trace *trace; /* may be NULL */
 };
 
