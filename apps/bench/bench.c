@@ -141,6 +141,8 @@ int bench_open(const bench_options *o, uint32_t context, tt_model **model, tt_se
     mo.io_piece = (uint32_t)o->io_piece;
     mo.expert_mirror = o->expert_mirror;
     mo.sequences = o->sequences;
+    mo.draft = (uint32_t)o->draft;
+    mo.draft_width = o->draft_width;
     tt_model *m = NULL;
     tt_stop_catch();
     if (tt_model_open(o->model, &mo, tt_stop_progress, NULL, &m, &err) != TT_OK) {

@@ -14,6 +14,7 @@
 #include "bench/bounds.h"
 #include "bench/forced_ids.h"
 #include "bench/timeline.h"
+#include "session/session.h"
 
 #define MOST_REPEATS 1000
 #define FILL_SEED    1u
@@ -44,6 +45,10 @@ typedef struct speed_run {
     bool *barred; /* [vocab] */
     bool ceilings;
     bench_bounds bounds; /* with ceilings */
+    /* with guesses */
+    float accept; /* part of them that is right; below 0: as they come */
+    uint64_t dice;
+    tt_draft_stats drafts; /* before a run */
 } speed_run;
 
 /* ---- before ---- */
@@ -123,6 +128,64 @@ static tt_status prepare(speed_run *r, tt_error *err)
     return begin_trace(r, err);
 }
 
+/* ---- guesses ---- */
+
+static const char *const draft_words[] = {"off", "lookup", "mtp", NULL};
+
+/* The forced id at a position, or with the chance of a miss another one. */
+static uint32_t imposed(void *ctx, uint32_t at)
+{
+    speed_run *r = ctx;
+    uint32_t id = at < r->need ? r->prompt[at] : 0;
+    r->dice = r->dice * 6364136223846793005u + 1442695040888963407u;
+    bool right = (float)(r->dice >> 40) / (float)(1 << 24) < r->accept;
+    return right ? id : (id + 1) % r->vocab;
+}
+
+static void begin_guessing(speed_run *r)
+{
+    if (r->o.draft == TT_DRAFT_OFF)
+        return;
+    tt_session_get_draft_stats(r->session[0], &r->drafts);
+    if (r->accept < 0)
+        return;
+    r->dice = FILL_SEED;
+    r->session[0]->ahead->impose = imposed;
+    r->session[0]->ahead->impose_ctx = r;
+}
+
+/* Of the last run. */
+static void report_guesses(const speed_run *r, json_t *obj)
+{
+    const tt_draft_stats *a = &r->drafts;
+    tt_draft_stats b;
+    json_t *steps = json_array(), *seconds = json_array();
+    if (r->o.draft == TT_DRAFT_OFF)
+        return;
+    tt_session_get_draft_stats(r->session[0], &b);
+    uint64_t guessed = b.guessed - a->guessed, right = b.right - a->right;
+    printf("guesses (last run): %llu, %llu right; steps", (unsigned long long)guessed,
+           (unsigned long long)right);
+    for (uint32_t w = 1; w <= TT_DRAFT_ROWS; w++) {
+        uint64_t n = b.steps[w] - a->steps[w];
+        double s = b.seconds[w] - a->seconds[w];
+        json_array_append_new(steps, json_integer((json_int_t)n));
+        json_array_append_new(seconds, json_real(s));
+        if (n > 0)
+            printf(" %llu of %u (%.3g ms)", (unsigned long long)n, w, 1000 * s / (double)n);
+    }
+    printf("; %u tokens a step pay, %.2f times plain speed\n", b.rows, b.gain);
+    bench_set(obj, "draft", json_string(draft_words[r->o.draft]));
+    bench_set(obj, "draft_width", json_integer(r->o.draft_width));
+    bench_set(obj, "accept", r->accept >= 0 ? json_real((double)r->accept) : json_null());
+    bench_set(obj, "guessed", json_integer((json_int_t)guessed));
+    bench_set(obj, "guessed_right", json_integer((json_int_t)right));
+    bench_set(obj, "steps_by_rows", steps);
+    bench_set(obj, "seconds_by_rows", seconds);
+    bench_set(obj, "rows_that_pay", json_integer(b.rows));
+    bench_set(obj, "draft_gain", json_real(b.gain));
+}
+
 /* ---- a run ---- */
 
 static uint32_t likeliest(const speed_run *r, const float *logits)
@@ -178,6 +241,7 @@ static tt_status run_decode(speed_run *r, measured *m, tt_error *err)
         if (i == r->warm_up) {
             *m = (measured){0};
             begin_measuring(r, m);
+            begin_guessing(r);
         }
         if (!bench_goes_on(NULL))
             return tt_fail(err, TT_ERR_ABORTED, "stopped");
@@ -395,6 +459,8 @@ static int report(speed_run *r)
                   json_real(rows_seen(r) *
                             (double)tt_kv_token_bytes(&r->model->arch, r->model->plan.kv_bits)));
     }
+    if (r->decode)
+        report_guesses(r, obj);
     bench_set(obj, "tokens", json_integer(r->decode ? r->tokens : r->prompt_tokens));
     bench_set(obj, "filled_context", json_integer(r->fill));
     bench_set(obj, "forced_ids", r->forced != NULL ? json_string(r->forced) : json_null());
@@ -473,6 +539,7 @@ int bench_decode(int argc, char **argv)
     speed_run r = {.o.kv = BENCH_KV_8,
                    .o.context_flag = "--prompt-tokens and --tokens",
                    .decode = true,
+                   .accept = -1,
                    .prompt_tokens = 16,
                    .tokens = 64,
                    .repeat = 3};
@@ -488,6 +555,13 @@ int bench_decode(int argc, char **argv)
         TT_OPT_U32("tokens", &r.tokens, "N", 1, TT_MAX_CONTEXT / 2, "tokens to decode a run (64)"),
         TT_OPT_U32("sequences", &r.o.sequences, "N", 1, TT_MOST_SEQUENCES,
                    "prompts that are decoded together, of so many tokens each (1)"),
+        TT_OPT_ENUM("draft", &r.o.draft, draft_words, "guess coming tokens (off)"),
+        TT_OPT_U32("draft-width", &r.o.draft_width, "N", 1, TT_DRAFT_ROWS,
+                   "tokens of a step at most, guesses included, unless given as many as pay"),
+        TT_OPT_FLOAT(
+            "accept", &r.accept, "P", 0, 1,
+            "part of the guesses that is made right, with --forced-ids; guessing costs what "
+            "it costs"),
         SPEED_ROWS(r),
         BENCH_OTHER_ROWS(&r.o),
         TT_OPT_END,
@@ -506,6 +580,19 @@ int bench_decode(int argc, char **argv)
     if (r.o.sequences > 1 && (r.fill > 0 || r.ceilings)) {
         fprintf(stderr, "TinyTitanBench: %s is of one sequence: leave --sequences out\n",
                 r.fill > 0 ? "--fill-context" : "--ceilings");
+        return BENCH_USAGE;
+    }
+    if ((r.o.draft_width > 0 || r.accept >= 0) && r.o.draft == TT_DRAFT_OFF) {
+        fprintf(stderr, "TinyTitanBench: --draft-width and --accept go with --draft\n");
+        return BENCH_USAGE;
+    }
+    if (r.accept >= 0 && r.forced == NULL) {
+        fprintf(stderr, "TinyTitanBench: --accept knows what is right from --forced-ids alone\n");
+        return BENCH_USAGE;
+    }
+    if (r.o.draft != TT_DRAFT_OFF && (r.o.sequences > 1 || r.fill > 0)) {
+        fprintf(stderr, "TinyTitanBench: --draft is of one sequence after a prompt: leave "
+                        "--sequences and --fill-context out\n");
         return BENCH_USAGE;
     }
     if (r.fill > 0) {

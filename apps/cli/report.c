@@ -40,6 +40,12 @@ static tt_status print_json(json_t *root, tt_error *err)
 
 /* ---- the plan as a table ---- */
 
+static const char *draft_name(const tt_plan *p)
+{
+    static const char *const names[] = {"off", "lookup", "mtp"};
+    return names[p->draft_kind];
+}
+
 static void plan_head(const tt_engine *e, tt_buf *b)
 {
     const tt_plan *p = &e->plan;
@@ -63,6 +69,13 @@ static void plan_head(const tt_engine *e, tt_buf *b)
     else
         tt_buf_puts(b, "none");
     tt_buf_printf(b, ", prefill chunk %u\n", p->prefill_chunk);
+    if (p->draft_kind == TT_DRAFT_OFF)
+        return;
+    tt_buf_printf(b, "guesses    by %s, ", draft_name(p));
+    if (p->draft_width > 0)
+        tt_buf_printf(b, "%u tokens a step (--draft-width)\n", p->draft_width);
+    else
+        tt_buf_printf(b, "up to %u tokens a step, as far as that pays\n", TT_DRAFT_ROWS);
 }
 
 static void plan_cache(const tt_engine *e, tt_buf *b)
@@ -156,6 +169,10 @@ static void plan_memory(const tt_engine *e, tt_buf *b)
     if (p->prompt_cache > 0)
         plan_row(b, "prompt cache", p->prompt_cache,
                  "state of prompts, for those that begin alike");
+    if (p->draft > 0)
+        plan_row(b, "guesses", p->draft,
+                 p->draft_kind == TT_DRAFT_MTP ? "the draft, its experts and rows; undoing"
+                                               : "undoing those that were wrong, logits");
     plan_row(b, "scratch", p->scratch, "one prefill chunk, logits");
     plan_row(b, "program", p->fixed, "its files, tables, tokenizer, stacks; the kernel's tables");
     if (e->grammar_bytes > 0)
@@ -184,13 +201,14 @@ static json_t *plan_memory_json(const tt_engine *e)
 {
     const tt_plan *p = &e->plan;
     uint64_t machine = p->machine_available > INT64_MAX ? INT64_MAX : p->machine_available;
-    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:b, s:I}", "weights",
+    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:b, s:I}", "weights",
                      (json_int_t)p->weights, "expert_slots", (json_int_t)p->expert_slots, "kv",
                      (json_int_t)p->kv, "state", (json_int_t)p->state, "prompt_cache",
-                     (json_int_t)p->prompt_cache, "scratch", (json_int_t)p->scratch, "program",
-                     (json_int_t)p->fixed, "grammar", (json_int_t)e->grammar_bytes, "total",
-                     (json_int_t)p->total, "budget", (json_int_t)p->budget, "budget_given",
-                     (int)p->budget_given, "machine_available", (json_int_t)machine);
+                     (json_int_t)p->prompt_cache, "draft", (json_int_t)p->draft, "scratch",
+                     (json_int_t)p->scratch, "program", (json_int_t)p->fixed, "grammar",
+                     (json_int_t)e->grammar_bytes, "total", (json_int_t)p->total, "budget",
+                     (json_int_t)p->budget, "budget_given", (int)p->budget_given,
+                     "machine_available", (json_int_t)machine);
 }
 
 static json_t *plan_text_json(const tt_engine *e)
@@ -234,7 +252,7 @@ static json_t *plan_json(const tt_engine *e, const tt_error *refused)
     const tt_plan *p = &e->plan;
     return json_pack(
         "{s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:f, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, "
-        "s:I, s:s, s:b, "
+        "s:I, s:s, s:b, s:s, s:I, "
         "s:o, s:o, s:o, s:o, s:o, s:s?}",
         "model", p->model_id, "family", p->family, "backend", p->backend, "cpu_level", p->cpu_level,
         "threads", (json_int_t)p->threads, "max_context", (json_int_t)p->max_context, "kv_bits",
@@ -245,7 +263,8 @@ static json_t *plan_json(const tt_engine *e, const tt_error *refused)
         (json_int_t)p->slots_total, "expert_bytes", (json_int_t)p->expert_bytes, "weights_on_disk",
         (json_int_t)p->weights_on_disk, "ngram_table", (json_int_t)p->ngram_table,
         "ngram_rows_per_token", (json_int_t)p->ngram_rows, "reader", p->reader, "verify_reads",
-        (int)e->o->load.verify_reads, "memory", plan_memory_json(e), "cache", plan_cache_json(p),
+        (int)e->o->load.verify_reads, "draft", draft_name(p), "draft_width",
+        (json_int_t)p->draft_width, "memory", plan_memory_json(e), "cache", plan_cache_json(p),
         "expected", plan_expected_json(p), "text", plan_text_json(e), "sampling", sampling_json(e),
         "refused", refused != NULL ? refused->message : NULL);
 }
@@ -378,6 +397,28 @@ static void answer_lines(const tt_engine *e, const tt_answer *a, tt_buf *b)
     source_line(b, e, a);
 }
 
+/* What was guessed since the session began, and what that says of guessing. */
+static void draft_lines(const tt_engine *e, tt_buf *b)
+{
+    const tt_plan *p = &e->plan;
+    tt_draft_stats d;
+    if (p->draft_kind == TT_DRAFT_OFF || e->session == NULL)
+        return;
+    tt_session_get_draft_stats(e->session, &d);
+    tt_buf_printf(b, "guesses   %s: %llu, %llu right; steps", draft_name(p),
+                  (unsigned long long)d.guessed, (unsigned long long)d.right);
+    for (uint32_t w = 1; w <= TT_DRAFT_ROWS; w++)
+        if (d.steps[w] > 0)
+            tt_buf_printf(b, " %llu of %u (%.3g ms)", (unsigned long long)d.steps[w], w,
+                          1000 * d.seconds[w] / (double)d.steps[w]);
+    if (d.failure[0] != '\0')
+        tt_buf_printf(b, "; given up: %s\n", d.failure);
+    else if (d.rows > 1)
+        tt_buf_printf(b, "; %u tokens a step pay, %.2f times plain speed\n", d.rows, d.gain);
+    else
+        tt_buf_puts(b, "; guesses do not pay here\n");
+}
+
 static void slots_lines(const tt_engine *e, tt_buf *b)
 {
     const tt_plan *p = &e->plan;
@@ -401,6 +442,7 @@ void tt_report_stats(const tt_engine *e, const tt_answer *a)
                   p->backend, p->cpu_level, p->threads, e->load_s);
     if (a != NULL)
         answer_lines(e, a, &b);
+    draft_lines(e, &b);
     if (p->experts_per_layer > 0)
         slots_lines(e, &b);
     tt_buf_printf(&b, "seed      %llu\n", (unsigned long long)e->sampling.seed);
@@ -419,6 +461,22 @@ static json_t *timings_json(const tt_engine *e, const tt_answer *a)
                      a->prefill_s, "prefill_tokens_per_second", prefill_rate(a), "first_text_s",
                      a->first_text_s >= 0 ? json_real(a->first_text_s) : json_null(), "decode_s",
                      a->decode_s, "decode_tokens_per_second", decode_rate(a));
+}
+
+static json_t *draft_json(const tt_engine *e)
+{
+    tt_draft_stats d = {.rows = 1, .gain = 1};
+    json_t *steps = json_array(), *seconds = json_array();
+    if (e->session != NULL)
+        tt_session_get_draft_stats(e->session, &d);
+    for (uint32_t w = 1; w <= TT_DRAFT_ROWS; w++) {
+        json_array_append_new(steps, json_integer((json_int_t)d.steps[w]));
+        json_array_append_new(seconds, json_real(d.seconds[w]));
+    }
+    return json_pack("{s:s, s:I, s:I, s:o, s:o, s:I, s:f, s:s}", "kind", draft_name(&e->plan),
+                     "guessed", (json_int_t)d.guessed, "right", (json_int_t)d.right,
+                     "steps_by_rows", steps, "seconds_by_rows", seconds, "rows_that_pay",
+                     (json_int_t)d.rows, "gain", d.gain, "failure", d.failure);
 }
 
 static json_t *cache_json(const tt_engine *e, const tt_answer *a)
@@ -459,14 +517,14 @@ tt_status tt_report_json(const tt_engine *e, const tt_answer *a, const json_t *p
 {
     json_t *root = json_object();
     json_t *rest = json_pack(
-        "{s:s, s:I, s:I, s:I, s:s, s:s, s:o, s:s, s:s, s:s, s:I, s:o, s:I}", "finish_reason",
+        "{s:s, s:I, s:I, s:I, s:s, s:s, s:o, s:s, s:s, s:s, s:I, s:o, s:o, s:I}", "finish_reason",
         tt_finish_word(a->finish), "prompt_tokens", (json_int_t)a->prompt_tokens,
         "completion_tokens", (json_int_t)a->completion_tokens, "reused_tokens",
         (json_int_t)a->reused_tokens, "reused_from", tt_state_tier_name(a->reuse.tier),
         "reused_kind", tt_checkpoint_name(a->reuse.kind), "timings", timings_json(e, a), "model",
         e->plan.model_id, "backend", e->plan.backend, "cpu_level", e->plan.cpu_level, "seed",
-        (json_int_t)e->sampling.seed, "expert_cache", cache_json(e, a), "peak_rss_bytes",
-        (json_int_t)tt_machine_peak_rss());
+        (json_int_t)e->sampling.seed, "expert_cache", cache_json(e, a), "draft", draft_json(e),
+        "peak_rss_bytes", (json_int_t)tt_machine_peak_rss());
     int bad = root == NULL || rest == NULL ? -1 : add_content(root, a, parsed);
     if (bad == 0)
         bad = json_object_update_missing(root, rest);

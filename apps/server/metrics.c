@@ -209,6 +209,9 @@ void tt_metrics_write(const tt_metrics *m, const tt_metrics_now *now, tt_buf *b)
     one(b, "stored_response_bytes", "gauge", "What they weigh.", (double)now->stored_bytes);
     write_tokens(m, now, b);
     write_prompt_cache(&now->stats.cache, b);
+    one(b, "draft_guesses_total", "counter", "Tokens that were guessed ahead.",
+        (double)s->draft_guessed);
+    one(b, "draft_guesses_right_total", "counter", "Those that came.", (double)s->draft_right);
     one(b, "expert_hits_total", "counter", "Uses of experts found in memory.",
         (double)s->expert_hits);
     one(b, "expert_misses_total", "counter", "Uses of experts that were read.",

@@ -126,12 +126,12 @@ static void status(const tt_server *s, tt_buf *b)
     tt_buf_printf(b,
                   "\"memory\":{\"budget\":%llu,\"total\":%llu,\"weights\":%llu,"
                   "\"expert_slots\":%llu,\"kv\":%llu,\"state\":%llu,\"prompt_cache\":%llu,"
-                  "\"scratch\":%llu,\"fixed\":%llu}",
+                  "\"draft\":%llu,\"scratch\":%llu,\"fixed\":%llu}",
                   (unsigned long long)p->budget, (unsigned long long)p->total,
                   (unsigned long long)p->weights, (unsigned long long)p->expert_slots,
                   (unsigned long long)p->kv, (unsigned long long)p->state,
-                  (unsigned long long)p->prompt_cache, (unsigned long long)p->scratch,
-                  (unsigned long long)p->fixed);
+                  (unsigned long long)p->prompt_cache, (unsigned long long)p->draft,
+                  (unsigned long long)p->scratch, (unsigned long long)p->fixed);
     status_of_prompt_cache(&v.stats.cache, b);
     tt_buf_putc(b, '}');
 }

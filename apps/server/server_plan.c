@@ -79,6 +79,8 @@ static void write_memory(const tt_server_options *o, const tt_server_memory *m, 
     row(b, "state", p->state, "recurrent, convolution, checkpoint");
     if (p->prompt_cache > 0)
         row(b, "prompt cache", p->prompt_cache, "state of prompts, for those that begin alike");
+    if (p->draft > 0)
+        row(b, "guesses", p->draft, "what guessing tokens takes (--draft)");
     row(b, "scratch", p->scratch, "one prefill chunk, logits");
     row(b, "program", p->fixed, "its files, tables, tokenizer, stacks; the kernel's tables");
     row(b, "requests", m->requests, "bodies and JSON trees");

@@ -5,19 +5,26 @@
  * bounded cache.
  *
  * Nouns and lifetimes
- *   tt_model      an opened install: architecture, resident weights, expert cache. Read-only after
- *                 load and shareable: several sessions may use one model, but only one call at a
- * time may be made on them (the expert cache has one caller); tt_session_decode_all is one call for
- * several of them, and may be made inside the callbacks of another's prompt. tt_session    one
- * timeline on a model: tokens, KV rows, recurrent and convolution state, the last logits. One
- * thread at a time. The model must outlive it. tt_sampler    a chooser of the next id with its own
- * random state. Knows no model. One thread at a time. tt_tokenizer  text <-> ids, chat template,
- * tool-call parsing. Opens without weights. Read-only after load and usable from several threads; a
- * tt_decoder belongs to one thread. tt_state_cache  what prompts have left behind, for the sessions
- * of one model: a prompt that begins like one before it is not read again from its start. The model
- * must outlive it, and it the sessions that use it. Calls on it and on those sessions come from one
- * thread at a time. tt_grammar    a compiled language that answers can be held to, tt_lexicon the
- * tokens laid out for that, tt_constraint one answer's place in a grammar.
+ *   tt_model: an opened install: architecture, resident weights, expert cache. Read-only after load
+ * and shareable: several sessions may use one model, but only one call at a time may be made on
+ * them (the expert cache has one caller). tt_session_decode_all is one call for several of them,
+ * and may be made inside the callbacks of another one's prompt.
+ *
+ *   tt_session: one timeline on a model: tokens, KV rows, recurrent and convolution state, the last
+ * logits. One thread at a time. The model must outlive it.
+ *
+ *   tt_sampler: a chooser of the next id with its own random state. Knows no model. One thread at a
+ * time.
+ *
+ *   tt_tokenizer: text <-> ids, chat template, tool-call parsing. Opens without weights. Read-only
+ * after load and usable from several threads; a tt_decoder belongs to one thread.
+ *
+ *   tt_state_cache: what prompts have left behind, for the sessions of one model: a prompt that
+ * begins like one before it is not read again from its start. The model must outlive it, and it
+ * the sessions that use it. Calls on it and on those sessions come from one thread at a time.
+ *
+ *   tt_grammar: a compiled language that answers can be held to; tt_lexicon: the tokens laid out
+ * for that; tt_constraint: one answer's place in a grammar.
  *
  * Rules
  *   Every function that can fail returns tt_status (0 is success) and fills the caller's tt_error
@@ -158,8 +165,21 @@ typedef struct tt_model_options {
     uint32_t sequences;    /* sessions that the plan makes room for, TT_MOST_SEQUENCES at most; 0:
                               one. With more than one, tt_session_decode_all may be called inside
                               another session's prefill */
-    uint64_t reserved[2];
+    uint32_t draft;        /* tt_draft_kind: where guesses of coming tokens come from, which
+                              tt_session_decode then looks at ahead; TT_DRAFT_OFF (default) */
+    uint32_t draft_width;  /* rows of a step with guesses, 1 (none) to TT_DRAFT_ROWS; 0 (default):
+                              as many as pay, by what steps and guesses have cost and brought */
+    uint64_t reserved[1];
 } tt_model_options;
+
+/* Guesses never change what is decoded, only how fast. */
+typedef enum tt_draft_kind {
+    TT_DRAFT_OFF = 0,
+    TT_DRAFT_LOOKUP = 1, /* what followed the last tokens earlier in the same timeline */
+    TT_DRAFT_MTP = 2     /* the draft layer of the install; TT_ERR_UNSUPPORTED without one */
+} tt_draft_kind;
+
+#define TT_DRAFT_ROWS 4u
 
 #define TT_WARM_AUTO         (-1.0f)
 #define TT_PROMPT_CACHE_AUTO UINT64_MAX
@@ -206,9 +226,12 @@ typedef struct tt_plan {
     tt_status heat_status; /* TT_ERR_NOT_FOUND: there is none yet; others are failures */
     uint32_t vocab_size;   /* logits of a position */
     uint32_t sequences;    /* sessions that there is room for */
-    uint64_t ngram_table;  /* bytes of the n-gram table, which stays on disk; 0: none */
-    uint64_t ngram_rows;   /* of it, that a token reads */
-    uint64_t reserved[4];
+    uint64_t draft;        /* bytes for guessing tokens, part of total: the draft's weights, expert
+                              slots and rows, and what undoes rows that were guessed wrong */
+    uint32_t draft_kind, draft_width; /* as in tt_model_options */
+    uint64_t ngram_table;             /* bytes of the n-gram table, which stays on disk; 0: none */
+    uint64_t ngram_rows;              /* of it, that a token reads */
+    uint64_t reserved[2];
 } tt_plan;
 
 /* Fills `plan` for the install at `path`. TT_ERR_BUDGET (with `plan` filled) when it cannot fit:
@@ -281,7 +304,8 @@ typedef struct tt_model_stats {
     uint32_t slabs, slabs_retired; /* groups of slots that the governor gives back, that it gave */
     uint64_t warm_bytes;           /* read ahead; not in expert_bytes_read */
     char pressure[32]; /* why slots were given back last: "reserve", "limit hit", "stalls"; "" */
-    uint64_t reserved[4];
+    uint64_t draft_guessed, draft_right; /* tokens, of all sessions (tt_draft_stats) */
+    uint64_t reserved[2];
 } tt_model_stats;
 
 TT_API void tt_model_get_stats(const tt_model *model, tt_model_stats *stats);
@@ -367,6 +391,25 @@ TT_API TT_MUST_CHECK tt_status tt_session_decode(tt_session *session, uint32_t i
  * more later. */
 TT_API TT_MUST_CHECK tt_status tt_session_decode_all(tt_session *const *sessions,
                                                      const uint32_t *ids, size_t n, tt_error *err);
+
+/* A model that was opened with a draft looks ahead in tt_session_decode, and in
+ * tt_session_decode_all of one session: a step may go over guesses of the coming tokens too, and
+ * the decode of a token that was guessed then costs nothing. What any call returns, and what the
+ * session is after it, are the same bytes as without; samplers, masks and stop conditions see
+ * nothing of it. Tokens chosen with the same random numbers are the same tokens, so their
+ * distribution is exactly the model's. Steps of several sessions do not guess. */
+typedef struct tt_draft_stats {
+    uint64_t steps[TT_DRAFT_ROWS + 1]; /* by rows: steps[1] are plain ones */
+    double seconds[TT_DRAFT_ROWS + 1]; /* that they took, guesses included */
+    uint64_t guessed, right;           /* tokens */
+    uint32_t rows;                     /* that pay most by what is known; 1: guesses do not pay */
+    double gain;                       /* expected speed at that width; plain decode is 1 */
+    char failure[160];                 /* why the draft is not asked any more, "" */
+    uint64_t reserved[4];
+} tt_draft_stats;
+
+/* Since the session was created; zeros for one that does not look ahead. */
+TT_API void tt_session_get_draft_stats(const tt_session *session, tt_draft_stats *stats);
 
 /* Logits [vocab_size] after the last token; NULL when there are none. Valid until the next call on
  * the session. */

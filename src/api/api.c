@@ -198,7 +198,8 @@ tt_status tt_session_sample(const tt_session *s, tt_sampler *sampler, uint32_t *
 
 void tt_model_get_stats(const tt_model *m, tt_model_stats *out)
 {
-    *out = (tt_model_stats){.load_seconds = m->load_seconds};
+    *out = (tt_model_stats){
+        .load_seconds = m->load_seconds, .draft_guessed = m->guessed, .draft_right = m->right};
     if (m->cache == NULL)
         return;
     tt_reader_stats r;

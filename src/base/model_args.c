@@ -13,6 +13,7 @@ static const uint32_t kv_bits[] = {32, 16, 8, 4};
 static const char *const backend_words[] = {"cpu", "ref", NULL};
 static const char *const reader_words[] = {"auto", "uring", "pool", "buffered", NULL};
 static const char *const switch_words[] = {"off", "on", NULL};
+static const char *const draft_words[] = {"off", "lookup", "mtp", NULL};
 static const char *const level_words[] = {"auto",       "ref", "avx2", "avxvnni",      "avx512",
                                           "avx512vnni", "amx", "neon", "neon+dotprod", NULL};
 
@@ -73,6 +74,11 @@ size_t tt_model_args_rows(tt_arg *table, tt_model_options *m, tt_model_words *w)
                       "keep it in this private directory too, from one run to the next"),
         TT_OPT_SIZE("prompt-cache-disk-limit", &w->disk.limit, "SIZE", TT_MIB, 0,
                     "what its files may take (default 8G)"),
+        TT_OPT_ENUM("draft", &w->draft, draft_words,
+                    "guess coming tokens, from what was there before or by the model's own draft, "
+                    "and look at several in one step; never changes an answer (default off)"),
+        TT_OPT_U32("draft-width", &m->draft_width, "N", 1, TT_DRAFT_ROWS,
+                   "tokens of a step at most, guesses included (default: as many as pay)"),
     };
     memcpy(table, rows, sizeof rows);
     return sizeof rows / sizeof rows[0];
@@ -159,6 +165,9 @@ static tt_status apply_prompt_cache(tt_model_options *m, const tt_model_words *w
 
 static tt_status check(const tt_model_options *m, tt_error *err)
 {
+    if (m->draft == TT_DRAFT_OFF && m->draft_width > 0)
+        return tt_fail(err, TT_ERR_INVALID,
+                       "--draft-width has no effect without --draft: name where guesses come from");
     TT_TRY(tt_args_backend(m->backend, m->cpu_level, err));
     if (m->heat_profile != NULL && m->warm_seconds == 0.0f)
         return tt_fail(err, TT_ERR_INVALID,
@@ -180,6 +189,7 @@ tt_status tt_model_args_apply(tt_model_options *m, const tt_model_words *w, tt_e
     m->reader = w->reader > 0 ? reader_words[w->reader] : NULL;
     m->io_piece = (uint32_t)w->io_piece;
     m->governor = w->governor == 1;
+    m->draft = (uint32_t)w->draft;
     if (w->warm != NULL)
         TT_TRY(tt_model_args_warm(w->warm, &m->warm_seconds, err));
     TT_TRY(apply_prompt_cache(m, w, err));

@@ -12,12 +12,12 @@
 
 #include "base/args.h"
 
-#define TT_MODEL_ARGS_ROWS 24u /* at most, with their heading */
+#define TT_MODEL_ARGS_ROWS 26u /* at most, with their heading */
 
 /* Words that become something else once they are checked. */
 typedef struct tt_model_words {
     const char *rope, *warm, *prompt_cache_memory;
-    int kv, backend, level, reader, governor, prompt_cache;
+    int kv, backend, level, reader, governor, prompt_cache, draft;
     uint64_t io_piece;
     tt_state_disk_options disk; /* dir NULL: none; its texts are the command line's */
 } tt_model_words;

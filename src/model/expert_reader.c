@@ -77,3 +77,13 @@ tt_status tt_expert_reader_open(const tt_install *in, const tt_model_options *o,
     *out = r;
     return TT_OK;
 }
+
+tt_status tt_expert_reader_open_draft(const tt_install *in, const tt_model_options *o,
+                                      tt_reader **out, tt_error *err)
+{
+    const char *paths[] = {tt_install_expert_path(in, 0, true)};
+    tt_reader_options ro;
+    TT_TRY(reader_options(o, &ro, err));
+    ro.mirror_dir = NULL; /* too small to be worth a second disk */
+    return tt_reader_open(paths, 1, &ro, out, err);
+}

@@ -20,5 +20,8 @@ TT_MUST_CHECK tt_status tt_expert_reader_check(const tt_model_options *o, bool m
 TT_MUST_CHECK tt_status tt_expert_reader_open(const tt_install *in, const tt_model_options *o,
                                               tt_plan *plan, tt_reader **out, tt_probe *probe,
                                               tt_error *err);
+/* The same for the draft's one file, with the depth and the pieces of the options. */
+TT_MUST_CHECK tt_status tt_expert_reader_open_draft(const tt_install *in, const tt_model_options *o,
+                                                    tt_reader **out, tt_error *err);
 
 #endif

@@ -66,11 +66,13 @@ static void delta_net(tt_step *s, const tt_delta_weights *w, uint32_t i)
                            {b->z, &w->z},   /* [T, Hv, dv] */
                            {b->b, &w->b},   /* [T, Hv] */
                            {b->a, &w->a}}); /* [T, Hv] */
+    tt_step_keep(s, i);
     for (uint32_t n = 0; tt_step_line(s, n, &t); n++)
         OP(conv_silu, b->c + (size_t)t.row0 * C, tt_recurrent_conv(t.recurrent, i),
            b->u + (size_t)t.row0 * C, w->conv, C, t.T); /* [T, q | k | v] */
     OP(delta_qk_norm, b->c, C, &shape, s->T);
     OP(delta_gates, b->g, b->beta, b->a, b->b, w->A_log, w->dt_bias, Hv, s->T);
+    tt_step_added(s, i);
     for (uint32_t n = 0; tt_step_line(s, n, &t); n++) {
         float *S = tt_recurrent_state(t.recurrent, i), *od = b->od + (size_t)t.row0 * V;
         const float *c = b->c + (size_t)t.row0 * C, *g = b->g + (size_t)t.row0 * Hv,
@@ -143,7 +145,7 @@ static void mix(tt_step *s, const tt_layer_weights *w, uint32_t l)
     }
 }
 
-static void layer(tt_step *s, const tt_layer_weights *w, uint32_t l)
+void tt_layer_qwen3_5(tt_step *s, const tt_layer_weights *w, uint32_t l)
 {
     tt_span p;
 
@@ -168,7 +170,7 @@ void tt_forward_qwen3_5(tt_step *s)
     OP(embed, b->h, &w->embed, s->tokens, s->T); /* [T, H] */
     tt_mark(s, TT_STAGE_EMBED, 0, s->arch->hidden_size, b->h);
     for (uint32_t l = 0; l < s->arch->n_layers && tt_step_goes_on(s, l); l++)
-        layer(s, &w->layer[l], l);
+        tt_layer_qwen3_5(s, &w->layer[l], l);
     tt_moe_end(s);
 }
 

@@ -147,6 +147,9 @@ tt_status tt_model_open(const char *path, const tt_model_options *opts, tt_progr
     if (tt_arch_is_moe(&m->arch))
         TT_GOTO(make_cache(m, o, err), fail);
     TT_GOTO(tt_weights_load(&m->weights, m->install, m->be->pool, progress, ctx, err), fail);
+    if (o->draft == TT_DRAFT_MTP)
+        TT_GOTO(tt_draft_open(m->install, &m->arch, o, &m->scratch, m->be->pool, &m->draft, err),
+                fail);
     m->load_seconds = tt_now() - start;
     *out = m;
     return TT_OK;
@@ -163,6 +166,7 @@ void tt_model_close(tt_model **model)
     (void)!tt_heat_save(&m->heat, m->cache, NULL);
     tt_heat_close(&m->heat);
     tt_governor_free(&m->governor);
+    tt_draft_close(&m->draft);
     tt_weights_free(&m->weights);
     tt_moe_free(&m->moe);
     tt_moe_free(&m->beside.moe);

@@ -11,6 +11,7 @@
 #define TT_MODEL_MODEL_H
 
 #include "format/install.h"
+#include "model/draft.h"
 #include "model/governor.h"
 #include "model/heat.h"
 #include "model/indexer.h"
@@ -40,8 +41,10 @@ struct tt_model {
         tt_scratch scratch;
         tt_moe moe;
     } beside;
-    bool reading;          /* a prefill step is in work */
-    tt_indexer indexer; /* qwen4_exp only, like the next */
+    tt_draft *draft;         /* NULL: none was asked for */
+    uint64_t guessed, right; /* tokens, of all sessions */
+    bool reading;            /* a prefill step is in work */
+    tt_indexer indexer;      /* qwen4_exp only, like the next */
     tt_ngram ngram;
     char key[TT_MAX_NAME]; /* what a snapshot is bound to: manifest, backend, level, rope */
     double load_seconds;

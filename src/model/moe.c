@@ -16,7 +16,8 @@ enum { NOTHING_DONE, GATE_UP_DONE, ALL_DONE };
 
 static tt_moe *tables_of(const tt_step *s)
 {
-    return s->beside ? &s->model->beside.moe : &s->model->moe;
+    tt_model *m = s->model;
+    return s->draft ? &m->draft->moe : s->beside ? &m->beside.moe : &m->moe;
 }
 
 /* ---- memory ---- */
@@ -237,14 +238,14 @@ static void keep_guesses(tt_step *s, tt_moe *m, uint32_t layer)
 
 static void stage_begins(const tt_step *s)
 {
-    if (s->model->times != NULL)
+    if (s->model->times != NULL && !s->draft)
         s->model->times->began = tt_now();
 }
 
 static void stage_ends(const tt_step *s, uint32_t layer)
 {
     tt_stage_times *t = s->model->times;
-    if (t == NULL)
+    if (t == NULL || s->draft)
         return;
     double spent = tt_now() - t->began;
     t->moe += spent;

@@ -7,6 +7,7 @@
 #include "base/file.h"
 #include "base/machine.h"
 #include "io/expert_cache.h"
+#include "model/draft.h"
 #include "model/expert_reader.h"
 #include "model/indexer.h"
 #include "model/kv_cache.h"
@@ -73,10 +74,20 @@ static tt_status check_options(const tt_model_options *o, const tt_arch *a, tt_e
     if (o->sequences > TT_DECODE_ROWS)
         return tt_fail(err, TT_ERR_INVALID, "%u sequences (sequences) asked, at most %u",
                        o->sequences, TT_DECODE_ROWS);
+    if (o->draft > TT_DRAFT_MTP)
+        return tt_fail(err, TT_ERR_INVALID, "draft %u (draft) is not known, it is 0 to %d",
+                       o->draft, TT_DRAFT_MTP);
+    if (o->draft_width > TT_DRAFT_ROWS)
+        return tt_fail(err, TT_ERR_INVALID,
+                       "%u rows a step with guesses (draft_width) asked, at most %u",
+                       o->draft_width, TT_DRAFT_ROWS);
     if (o->sequences > 1 && a->family == TT_FAMILY_QWEN4_EXP)
         return tt_fail(err, TT_ERR_UNSUPPORTED,
                        "%u sequences (sequences): models of this family decode one at a time",
                        o->sequences);
+    if (o->draft != TT_DRAFT_OFF && a->family == TT_FAMILY_QWEN4_EXP)
+        return tt_fail(err, TT_ERR_UNSUPPORTED,
+                       "guesses (draft) are asked, models of this family decode without");
     if (o->threads > TT_MAX_THREADS)
         return tt_fail(err, TT_ERR_INVALID, "%u threads asked, at most %u", o->threads,
                        TT_MAX_THREADS);
@@ -137,7 +148,7 @@ static uint64_t fixed_cost(const tt_install *in, uint32_t threads)
 static uint64_t kernel_cost(const tt_plan *p)
 {
     uint64_t mapped =
-        p->weights + p->expert_slots + p->kv + p->state + p->prompt_cache + p->scratch;
+        p->weights + p->expert_slots + p->kv + p->state + p->prompt_cache + p->draft + p->scratch;
     return mapped / 512 + p->expert_slots / 256;
 }
 
@@ -159,6 +170,8 @@ static void describe(tt_plan *p, const tt_install *in, const tt_model_options *o
 {
     p->threads = threads_of(o);
     p->kv_bits = o->kv_bits;
+    p->draft_kind = o->draft;
+    p->draft_width = o->draft_width;
     p->governor = o->governor && tt_arch_is_moe(a);
     p->n_layers = a->n_layers;
     p->n_moe_layers = tt_arch_is_moe(a) ? a->n_layers : 0;
@@ -202,6 +215,23 @@ static uint64_t slots_cost(const tt_plan *p, const tt_expert_layout *layout, uin
     return tt_expert_cache_cost(&o);
 }
 
+/* What guessing takes: of a session what undoes rows, their logits, and for the draft of the
+ * install its rows of keys and values and the target's hidden states; and the draft itself. */
+static uint64_t draft_cost(const tt_install *in, const tt_model_options *o, const tt_arch *a,
+                           const tt_plan *p)
+{
+    tt_arch d = tt_draft_arch(a);
+    uint64_t row = ((uint64_t)a->vocab_size + tt_block_count(a->vocab_size)) * sizeof(float);
+    if (o->draft == TT_DRAFT_OFF)
+        return 0;
+    uint64_t session = tt_undo_cost(a, TT_DRAFT_ROWS) + TT_DRAFT_ROWS * row;
+    if (o->draft == TT_DRAFT_LOOKUP)
+        return p->sequences * session;
+    session += p->max_context * tt_kv_token_bytes(&d, o->kv_bits) +
+               (uint64_t)TT_DRAFT_HIDDEN * a->hidden_size * sizeof(float);
+    return tt_draft_cost(in, a) + p->sequences * session;
+}
+
 /* Everything that depends on the chunk and on the slots. */
 static void add_up(tt_plan *p, const plan_for *f, uint32_t chunk, uint32_t slots)
 {
@@ -212,13 +242,12 @@ static void add_up(tt_plan *p, const plan_for *f, uint32_t chunk, uint32_t slots
     p->expert_slots = slots_cost(p, f->layout, slots);
     p->scratch = tt_scratch_cost(f->arch, chunk) + tt_moe_cost(f->arch, chunk) +
                  tt_indexer_cost(f->arch, p->kv_bits, p->max_context, chunk) +
-                 tt_ngram_cost(f->arch) +
-                 tt_backend_cost(p->threads, &limits);
+                 tt_ngram_cost(f->arch) + tt_backend_cost(p->threads, &limits);
     if (p->sequences > 1)
         p->scratch += tt_scratch_cost_beside(f->arch) + tt_moe_cost(f->arch, TT_DECODE_ROWS);
     p->fixed = f->fixed + kernel_cost(p);
-    p->total =
-        p->weights + p->expert_slots + p->kv + p->state + p->prompt_cache + p->scratch + p->fixed;
+    p->total = p->weights + p->expert_slots + p->kv + p->state + p->prompt_cache + p->draft +
+               p->scratch + p->fixed;
 }
 
 /* The most slots a layer that fit `limit`, never under top-k; the caller checks the sum. */
@@ -304,15 +333,18 @@ static const char *size_text(uint64_t bytes, char out[32])
 
 static tt_status refuse(const tt_plan *p, const plan_for *f, tt_error *err)
 {
-    char slots[96] = "", has[32];
+    char slots[96] = "", guesses[48] = "", has[32];
     bool given = p->budget_given && p->budget <= p->machine_available;
     if (f->layout != NULL)
         snprintf(slots, sizeof slots, ", %u expert slots a layer %.1f MiB", p->slots_per_layer,
                  MIB(p->expert_slots));
+    if (p->draft > 0)
+        snprintf(guesses, sizeof guesses, ", guesses %.1f MiB", MIB(p->draft));
     return tt_fail(
         err, TT_ERR_BUDGET,
         "the model needs %.1f MiB, %s %s (weights %.1f MiB, KV for %u tokens %.1f MiB, state "
-        "%.1f MiB, scratch for %u rows %.1f MiB, program %.1f MiB%s): ask for %s%s%s%s%sa shorter "
+        "%.1f MiB, scratch for %u rows %.1f MiB, program %.1f MiB%s%s): ask for %s%s%s%s%s%sa "
+        "shorter "
         "context (max_context), or %s",
         MIB(p->total),
         given             ? "the budget given is"
@@ -320,12 +352,13 @@ static tt_status refuse(const tt_plan *p, const plan_for *f, tt_error *err)
                           : "the memory that this machine can spare is",
         size_text(given || !p->budget_given ? p->budget : p->machine_available, has),
         MIB(p->weights), p->max_context, MIB(p->kv), MIB(p->state), p->prefill_chunk,
-        MIB(p->scratch), MIB(p->fixed), slots,
+        MIB(p->scratch), MIB(p->fixed), slots, guesses,
         p->slots_per_layer > f->arch->top_k ? "fewer expert slots (expert_slots), " : "",
         p->prefill_chunk > TT_BLOCK ? "a smaller prefill chunk (prefill_chunk), " : "",
         p->kv_bits > 4 && p->kv > 0 ? "fewer KV bits (kv_bits), " : "",
         p->sequences > 1 ? "fewer sequences (sequences), " : "",
         p->prompt_cache > 0 ? "a smaller prompt cache (prompt_cache), " : "",
+        p->draft > 0 ? "no guesses (draft), " : "",
         given ? "give a larger budget (ram_budget)" : "free memory");
 }
 
@@ -384,6 +417,11 @@ tt_status tt_plan_make(const tt_install *in, const tt_model_options *o, uint64_t
     p.state =
         p.sequences * (2 * tt_recurrent_bytes(&a) + row * sizeof(float) + p.max_context / TT_BLOCK +
                        1 + (uint64_t)p.max_context * sizeof(uint32_t));
+    if (o->draft == TT_DRAFT_MTP) {
+        tt_arch d = tt_draft_arch(&a);
+        TT_TRY(tt_draft_weights_check(in, &d, err));
+    }
+    p.draft = draft_cost(in, o, &a, &p);
     f.fixed = fixed_cost(in, p.threads);
     /* A budget cannot be kept with memory that is not there. */
     uint64_t limit = p.budget < available ? p.budget : available;

@@ -140,6 +140,19 @@ void tt_step_mark_values(const tt_step *s, const float *at, uint64_t n)
             memcpy(s->marks[k].block + (at - s->recurrent->block), at, n * sizeof(float));
 }
 
+void tt_step_keep(const tt_step *s, uint32_t i)
+{
+    if (s->undo != NULL)
+        tt_undo_before(s->undo, i, s->recurrent);
+}
+
+void tt_step_added(const tt_step *s, uint32_t i)
+{
+    const tt_scratch *b = s->s;
+    if (s->undo != NULL)
+        tt_undo_added(s->undo, i, b->u, b->c, b->g, b->beta, s->T);
+}
+
 bool tt_step_goes_on(tt_step *s, uint32_t layer)
 {
     if (s->status == TT_OK && s->go_on != NULL && !s->go_on(s->go_on_ctx, layer))

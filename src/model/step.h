@@ -17,6 +17,7 @@
 #include "model/kv_cache.h"
 #include "model/recurrent.h"
 #include "model/rope.h"
+#include "model/undo.h"
 
 struct tt_model;
 
@@ -165,12 +166,16 @@ typedef struct tt_step {
      * the timeline above. */
     const tt_line *lines;
     uint32_t n_lines;
-    bool prefill;          /* chunked delta rule; false: row after row */
-    bool beside;           /* decode with the model's tables for it: a prefill may be in work */
+    bool prefill; /* chunked delta rule; false: row after row */
+    bool draft;   /* of the model's draft: arch and scratch are its own, and so are experts */
+    bool beside;  /* decode with the model's tables for it: a prefill may be in work */
     const tt_trace *trace; /* may be NULL */
     /* Ascending, inside the step or at its end. Spans end there too, so that no step has to. */
     const tt_state_mark *marks;
     uint32_t n_marks;
+    /* Decode of one timeline whose later rows may have to go; all in one block of 64. NULL: none.
+     */
+    tt_undo *undo;
     /* Asked before each layer, between its spans and between its experts, so that a long prompt
      * stops within a second; may be NULL. False ends the step with TT_ERR_ABORTED. */
     bool (*go_on)(void *ctx, uint32_t layer);
@@ -206,6 +211,10 @@ static inline bool tt_step_line(const tt_step *s, uint32_t n, tt_line *line)
 void tt_step_mark(const tt_step *s, uint32_t i);
 /* The same of `n` values at `at` in the recurrent block. */
 void tt_step_mark_values(const tt_step *s, const float *at, uint64_t n);
+
+/* About linear layer `i`: its state before the step, and what the step's rows add to it. */
+void tt_step_keep(const tt_step *s, uint32_t i);
+void tt_step_added(const tt_step *s, uint32_t i);
 
 /* False when the step has failed or somebody wants it to end. */
 bool tt_step_goes_on(tt_step *s, uint32_t layer);

@@ -14,6 +14,7 @@
  * memory. */
 typedef struct binder {
     const tt_install *in;
+    bool draft; /* names begin with "mtp." */
     const tt_index *ix;
     const tt_arch *arch;
     tt_weights *w;
@@ -26,6 +27,11 @@ typedef struct binder {
 
 static tt_status find(binder *b, const tt_index_entry **out, const char *name)
 {
+    char draft_name[TT_MAX_NAME];
+    if (b->draft) {
+        snprintf(draft_name, sizeof draft_name, "mtp.%s", name);
+        name = draft_name;
+    }
     const tt_index_entry *e = tt_index_find(b->ix, name);
     if (e == NULL)
         return tt_fail_at(b->err, TT_ERR_FORMAT, b->file, -1, "tensor \"%s\" is missing", name);
@@ -288,29 +294,42 @@ static tt_status bind_layer(binder *b, tt_layer_weights *w, uint32_t l)
     return bind_ffn(b, w, l);
 }
 
+/* What a model has outside its layers, and what a draft has. */
+static tt_status bind_ends(binder *b, tt_weights *w)
+{
+    const tt_arch *a = b->arch;
+    uint32_t H = a->hidden_size;
+    float add = a->norm_offset ? 1.0f : 0.0f;
+    if (a->streams > 0) {
+        TT_TRY(bind_mix(b, &w->mix, "hyper_connection_mixer", false));
+        TT_TRY(bind_ngram(b, &w->ngram));
+    } else {
+        TT_TRY(bind_vector(b, &w->norm, H, add, "norm.weight"));
+    }
+    if (b->draft) {
+        TT_TRY(bind_mat(b, &w->fc, H, 2 * H, "fc.weight"));
+        TT_TRY(bind_vector(b, &w->norm_embed, H, add, "pre_fc_norm_embedding.weight"));
+        return bind_vector(b, &w->norm_hidden, H, add, "pre_fc_norm_hidden.weight");
+    }
+    TT_TRY(bind_mat(b, &w->embed, a->vocab_size, H, "embed_tokens.weight"));
+    if (!a->tied_head)
+        return bind_mat(b, &w->head, a->vocab_size, H, "lm_head.weight");
+    w->head = w->embed;
+    return TT_OK;
+}
+
 static tt_status bind_all(binder *b)
 {
     const tt_arch *a = b->arch;
     uint32_t seen[2] = {0, 0};
     tt_weights dummy = {0};
     tt_weights *w = b->w != NULL ? b->w : &dummy;
-    TT_TRY(bind_mat(b, &w->embed, a->vocab_size, a->hidden_size, "embed_tokens.weight"));
+    TT_TRY(bind_ends(b, w));
     for (uint32_t l = 0; l < a->n_layers; l++) {
         tt_layer_weights unbound = {0}, *layer = b->w != NULL ? &w->layer[l] : &unbound;
         TT_TRY(bind_layer(b, layer, l));
         layer->kind_index = seen[layer->kind]++;
     }
-    if (a->streams > 0) {
-        TT_TRY(bind_mix(b, &w->mix, "hyper_connection_mixer", false));
-        TT_TRY(bind_ngram(b, &w->ngram));
-    } else {
-        TT_TRY(
-            bind_vector(b, &w->norm, a->hidden_size, a->norm_offset ? 1.0f : 0.0f, "norm.weight"));
-    }
-    if (a->tied_head)
-        w->head = w->embed;
-    else
-        TT_TRY(bind_mat(b, &w->head, a->vocab_size, a->hidden_size, "lm_head.weight"));
     for (size_t i = 0; i < b->ix->count; i++)
         if (!b->used[i])
             return tt_fail_at(b->err, TT_ERR_FORMAT, b->file, (int64_t)b->ix->entries[i].offset,
@@ -319,11 +338,27 @@ static tt_status bind_all(binder *b)
     return TT_OK;
 }
 
-static tt_status walk(const tt_install *in, tt_weights *w, uint64_t *vector_floats, tt_error *err)
+/* `draft`: its architecture, or NULL for the model. */
+static const tt_index *index_of(const tt_install *in, const tt_arch *draft)
 {
-    binder b = {
-        .in = in, .ix = tt_install_index(in), .arch = tt_install_arch(in), .w = w, .err = err};
-    TT_TRY(tt_install_path(in, TT_WEIGHTS_NAME, b.file, err));
+    return draft != NULL ? tt_install_mtp_index(in) : tt_install_index(in);
+}
+
+static const char *name_of(const tt_arch *draft)
+{
+    return draft != NULL ? TT_MTP_WEIGHTS_NAME : TT_WEIGHTS_NAME;
+}
+
+static tt_status walk(const tt_install *in, const tt_arch *draft, tt_weights *w,
+                      uint64_t *vector_floats, tt_error *err)
+{
+    binder b = {.in = in,
+                .draft = draft != NULL,
+                .ix = index_of(in, draft),
+                .arch = draft != NULL ? draft : tt_install_arch(in),
+                .w = w,
+                .err = err};
+    TT_TRY(tt_install_path(in, name_of(draft), b.file, err));
     b.used = calloc(b.ix->count + 1, sizeof *b.used);
     if (b.used == NULL)
         return tt_fail(err, TT_ERR_NOMEM, "out of memory for %zu index entries", b.ix->count);
@@ -338,17 +373,35 @@ static tt_status walk(const tt_install *in, tt_weights *w, uint64_t *vector_floa
 
 tt_status tt_weights_check(const tt_install *in, tt_error *err)
 {
-    return walk(in, NULL, NULL, err);
+    return walk(in, NULL, NULL, NULL, err);
+}
+
+tt_status tt_draft_weights_check(const tt_install *in, const tt_arch *draft, tt_error *err)
+{
+    if (tt_install_mtp_index(in) == NULL)
+        return tt_fail_at(err, TT_ERR_UNSUPPORTED, tt_install_dir(in), -1,
+                          "the install has no draft (mtp): draft by lookup, or not at all");
+    return walk(in, draft, NULL, NULL, err);
+}
+
+static uint64_t cost(const tt_install *in, const tt_arch *draft)
+{
+    const tt_index *ix = index_of(in, draft);
+    uint64_t floats = 0;
+    if (walk(in, draft, NULL, &floats, NULL) != TT_OK)
+        floats = 0;
+    return ix->file_bytes - ix->index_bytes + floats * sizeof(float) +
+           (draft != NULL ? draft : tt_install_arch(in))->n_layers * sizeof(tt_layer_weights);
 }
 
 uint64_t tt_weights_cost(const tt_install *in)
 {
-    const tt_index *ix = tt_install_index(in);
-    uint64_t floats = 0;
-    if (walk(in, NULL, &floats, NULL) != TT_OK)
-        floats = 0;
-    return ix->file_bytes - ix->index_bytes + floats * sizeof(float) +
-           tt_install_arch(in)->n_layers * sizeof(tt_layer_weights);
+    return cost(in, NULL);
+}
+
+uint64_t tt_draft_weights_cost(const tt_install *in, const tt_arch *draft)
+{
+    return cost(in, draft);
 }
 
 /* ---- reading the payload ---- */
@@ -446,13 +499,13 @@ static tt_status check_size(const char *path, uint64_t want, tt_error *err)
 
 /* By a reader of expert files: what the page cache holds comes from there, and nothing is left in
  * it that was not there before, so that the budget holds while loading too. */
-static tt_status read_payload(tt_weights *w, const tt_install *in, tt_pool *pool,
-                              tt_progress_fn progress, void *ctx, tt_error *err)
+static tt_status read_payload(tt_weights *w, const tt_install *in, const tt_arch *draft,
+                              tt_pool *pool, tt_progress_fn progress, void *ctx, tt_error *err)
 {
-    const tt_index *ix = tt_install_index(in);
+    const tt_index *ix = index_of(in, draft);
     char path[TT_MAX_PATH];
     const char *paths[] = {path};
-    TT_TRY(tt_install_path(in, TT_WEIGHTS_NAME, path, err));
+    TT_TRY(tt_install_path(in, name_of(draft), path, err));
     TT_TRY(check_size(path, ix->file_bytes, err));
     loader *ld = calloc(1, sizeof *ld);
     if (ld == NULL)
@@ -470,18 +523,18 @@ static tt_status read_payload(tt_weights *w, const tt_install *in, tt_pool *pool
     return st;
 }
 
-tt_status tt_weights_load(tt_weights *w, const tt_install *in, tt_pool *pool,
-                          tt_progress_fn progress, void *ctx, tt_error *err)
+static tt_status load(tt_weights *w, const tt_install *in, const tt_arch *draft, tt_pool *pool,
+                      tt_progress_fn progress, void *ctx, tt_error *err)
 {
-    const tt_index *ix = tt_install_index(in);
+    const tt_index *ix = index_of(in, draft);
     uint64_t floats = 0;
     *w = (tt_weights){0};
-    TT_TRY(walk(in, NULL, &floats, err));
+    TT_TRY(walk(in, draft, NULL, &floats, err));
     tt_status st = TT_OK;
     void *block = NULL;
     w->payload_bytes = ix->file_bytes - ix->index_bytes;
     w->vectors_bytes = floats * sizeof(float);
-    w->layer = calloc(tt_install_arch(in)->n_layers, sizeof *w->layer);
+    w->layer = calloc((draft != NULL ? draft : tt_install_arch(in))->n_layers, sizeof *w->layer);
     if (w->layer == NULL) {
         st = tt_fail(err, TT_ERR_NOMEM, "out of memory for the layer table");
         goto fail;
@@ -489,12 +542,25 @@ tt_status tt_weights_load(tt_weights *w, const tt_install *in, tt_pool *pool,
     TT_GOTO(tt_mem_alloc(w->payload_bytes, "resident weights", &w->payload, err), fail);
     TT_GOTO(tt_mem_alloc(w->vectors_bytes, "resident vectors", &block, err), fail);
     w->vectors = block;
-    TT_GOTO(read_payload(w, in, pool, progress, ctx, err), fail);
-    TT_GOTO(walk(in, w, NULL, err), fail);
+    TT_GOTO(read_payload(w, in, draft, pool, progress, ctx, err), fail);
+    TT_GOTO(walk(in, draft, w, NULL, err), fail);
     return TT_OK;
 fail:
     tt_weights_free(w);
     return st;
+}
+
+tt_status tt_weights_load(tt_weights *w, const tt_install *in, tt_pool *pool,
+                          tt_progress_fn progress, void *ctx, tt_error *err)
+{
+    return load(w, in, NULL, pool, progress, ctx, err);
+}
+
+tt_status tt_draft_weights_load(tt_weights *w, const tt_install *in, const tt_arch *draft,
+                                tt_pool *pool, tt_error *err)
+{
+    TT_TRY(tt_draft_weights_check(in, draft, err));
+    return load(w, in, draft, pool, NULL, NULL, err);
 }
 
 void tt_weights_free(tt_weights *w)

@@ -1,7 +1,7 @@
 /* weights.h: the resident weights of a model, by field.
  *
- * Owns:      the memory of model_weights.bin's payload and the f32 copies of vectors (norms with
- *            the 1 folded in, convolution taps, A_log, dt_bias).
+ * Owns:      the memory of the payload of model_weights.bin or mtp_weights.bin, and the f32
+ *            copies of vectors (norms with the 1 folded in, convolution taps, A_log, dt_bias).
  * Not here:  routed experts (io/expert_cache.h), the file format (format/install.h).
  * Laws:      (1) every field is bound once, by name, with its shape and type checked; a tensor
  *            that is missing, extra or misshapen is refused by name before any memory is taken;
@@ -83,6 +83,9 @@ typedef struct tt_weights {
     uint64_t payload_bytes;
     float *vectors; /* f32 copies */
     uint64_t vectors_bytes;
+    /* Of a draft alone, whose one layer is layer[0] and whose embed and head are the target's: */
+    tt_mat fc;                             /* [H, 2H]: embedding half first */
+    const float *norm_embed, *norm_hidden; /* [H], whole factors */
 } tt_weights;
 
 /* Resident bytes that load will take. */
@@ -93,5 +96,12 @@ TT_MUST_CHECK tt_status tt_weights_check(const tt_install *in, tt_error *err);
 TT_MUST_CHECK tt_status tt_weights_load(tt_weights *w, const tt_install *in, tt_pool *pool,
                                         tt_progress_fn progress, void *progress_ctx, tt_error *err);
 void tt_weights_free(tt_weights *w);
+
+/* The same of an install's draft, mtp_weights.bin; `draft` is its architecture (draft.h). */
+uint64_t tt_draft_weights_cost(const tt_install *in, const tt_arch *draft);
+TT_MUST_CHECK tt_status tt_draft_weights_check(const tt_install *in, const tt_arch *draft,
+                                               tt_error *err);
+TT_MUST_CHECK tt_status tt_draft_weights_load(tt_weights *w, const tt_install *in,
+                                              const tt_arch *draft, tt_pool *pool, tt_error *err);
 
 #endif

@@ -28,7 +28,8 @@ static tt_status take_memory(tt_session *s, tt_error *err)
     s->top = s->logits + vocab;
     TT_TRY(tt_kv_cache_init(&s->kv, &m->arch, m->plan.kv_bits, context, err));
     TT_TRY(tt_recurrent_init(&s->recurrent, &m->arch, err));
-    return tt_recurrent_init(&s->kept, &m->arch, err);
+    TT_TRY(tt_recurrent_init(&s->kept, &m->arch, err));
+    return m->plan.draft_kind != TT_DRAFT_OFF ? tt_ahead_create(s->model, &s->ahead, err) : TT_OK;
 }
 
 tt_status tt_session_create(tt_model *model, tt_session **out, tt_error *err)
@@ -52,6 +53,7 @@ void tt_session_close(tt_session **session)
         return;
     tt_session *s = *session;
     tt_session_settle(s);
+    tt_ahead_close(&s->ahead);
     tt_kv_cache_free(&s->kv);
     tt_recurrent_free(&s->recurrent);
     tt_recurrent_free(&s->kept);
@@ -117,6 +119,7 @@ size_t tt_session_reusable(const tt_session *s, size_t n)
 
 tt_status tt_session_rewind(tt_session *s, size_t n, tt_error *err)
 {
+    tt_ahead_drop(s);
     if (n == s->n)
         return TT_OK;
     if (n > s->n)
@@ -143,7 +146,7 @@ tt_status tt_session_rewind(tt_session *s, size_t n, tt_error *err)
 
 /* A failed step has moved some layers' state and not others'. KV rows behind the prefix are
  * harmless. */
-static void recover(tt_session *s)
+void tt_session_recover(tt_session *s)
 {
     if (s->recurrent.bytes == 0)
         s->logits_valid = false;
@@ -155,8 +158,7 @@ static void recover(tt_session *s)
 
 /* ---- steps ---- */
 
-static tt_step make_step(tt_session *s, const uint32_t *ids, uint32_t T, bool prefill,
-                         tt_error *err)
+tt_step tt_session_step(tt_session *s, const uint32_t *ids, uint32_t T, bool prefill, tt_error *err)
 {
     tt_model *m = s->model;
     bool beside = !prefill && m->beside.scratch.block != NULL;
@@ -334,7 +336,7 @@ static tt_status prefill_chunk(tt_session *s, const uint32_t *ids, size_t done, 
     bool last = done + T == n;
     TT_TRY(tt_kv_cache_grow(&s->kv, s->n + T, err));
     ids += done;
-    tt_step step = make_step(s, ids, T, true, err);
+    tt_step step = tt_session_step(s, ids, T, true, err);
     layer_progress p = {.model = s->model,
                         .o = o,
                         .done = done,
@@ -353,7 +355,7 @@ static tt_status prefill_chunk(tt_session *s, const uint32_t *ids, size_t done, 
         st = give_logits(&step, o, err);
     if (st != TT_OK) {
         drop_marks(s, &marks);
-        recover(s);
+        tt_session_recover(s);
         return st;
     }
     if (last)
@@ -361,6 +363,7 @@ static tt_status prefill_chunk(tt_session *s, const uint32_t *ids, size_t done, 
     memmove(s->tokens + s->n, ids, T * sizeof *ids);
     uint32_t from = s->n;
     s->n += T;
+    tt_ahead_note(s, step.s->h, from, T);
     s->logits_valid = last;
     note_prefill(s, from);
     end_marks(s, from, &marks);
@@ -371,6 +374,7 @@ tt_status tt_session_prefill(tt_session *s, const uint32_t *ids, size_t n,
                              const tt_prefill_options *o, tt_error *err)
 {
     uint32_t chunk = s->model->plan.prefill_chunk;
+    tt_ahead_drop(s);
     for (size_t done = 0; done < n;) {
         uint32_t room = chunk - s->n % chunk;
         uint32_t T = n - done < room ? (uint32_t)(n - done) : room;
@@ -463,6 +467,7 @@ static tt_status begin_at(tt_session *s, const uint32_t *ids, size_t n, tt_state
         tt_state_line line = line_of(s);
         TT_TRY(tt_kv_cache_grow(&s->kv, there.at, err));
         tt_state_cache_load(s->cache, &there, &line, &s->recurrent);
+        tt_ahead_reset(s);
         s->n = line.n;
         s->logits_valid = false;
         tt_session_keep(s);
@@ -530,6 +535,7 @@ tt_status tt_session_sync(tt_session *s, const uint32_t *ids, size_t n, const tt
     tt_state_found f = {0};
     if (s->model->reading)
         return tt_fail(err, TT_ERR_STATE, "another session of this model is reading a prompt");
+    tt_ahead_drop(s);
     tt_session_settle(s);
     s->open_turn = true;
     if (!all && all_there(s, ids, n)) {
@@ -605,7 +611,7 @@ static void head_rows(tt_step *step, tt_session *const *s, uint32_t n)
     }
 }
 
-static void take_decoded(tt_session *s, uint32_t id)
+void tt_session_took(tt_session *s, uint32_t id)
 {
     s->logits_valid = true;
     if (s->n % TT_BLOCK == 0)
@@ -621,11 +627,14 @@ tt_status tt_session_decode_all(tt_session *const *s, const uint32_t *ids, size_
     tt_line lines[TT_DECODE_ROWS];
     tt_model *m = s[0]->model;
     tt_model_tick(m);
+    if (n == 1 && s[0]->ahead != NULL)
+        return tt_ahead_decode(s[0], ids[0], err);
     for (uint32_t i = 0; i < n; i++) {
+        tt_ahead_drop(s[i]);
         TT_TRY(tt_kv_cache_grow(&s[i]->kv, s[i]->n + 1, err));
         lines[i] = (tt_line){&s[i]->kv, &s[i]->recurrent, s[i]->n, i, 1};
     }
-    tt_step step = make_step(s[0], ids, (uint32_t)n, false, err);
+    tt_step step = tt_session_step(s[0], ids, (uint32_t)n, false, err);
     if (n > 1) {
         step.kv = NULL;
         step.recurrent = NULL;
@@ -636,11 +645,13 @@ tt_status tt_session_decode_all(tt_session *const *s, const uint32_t *ids, size_
     }
     tt_model_forward(&step);
     for (size_t i = 0; i < n && step.status != TT_OK; i++)
-        recover(s[i]);
+        tt_session_recover(s[i]);
     TT_TRY(step.status);
     head_rows(&step, s, (uint32_t)n);
-    for (size_t i = 0; i < n; i++)
-        take_decoded(s[i], ids[i]);
+    for (size_t i = 0; i < n; i++) {
+        tt_session_took(s[i], ids[i]);
+        tt_ahead_note(s[i], step.s->h + i * m->arch.hidden_size, s[i]->n - 1, 1);
+    }
     return TT_OK;
 }
 

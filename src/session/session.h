@@ -15,6 +15,7 @@
 #ifndef TT_SESSION_SESSION_H
 #define TT_SESSION_SESSION_H
 
+#include "session/ahead.h"
 #include "session/state_cache.h"
 
 struct tt_session {
@@ -35,7 +36,8 @@ struct tt_session {
     uint32_t left_n;       /* the checkpoint that it was left last; 0: not the present one */
     bool open_turn;        /* a prompt was begun since the directory was left something */
     tt_session_reuse reuse;
-    bool reading; /* inside sync */
+    tt_ahead *ahead;       /* NULL: every decode is a step of its own */
+    bool reading;          /* inside sync */
     const tt_trace *trace; /* may be NULL */
 };
 
@@ -45,6 +47,13 @@ void tt_session_set_trace(tt_session *s, const tt_trace *trace);
 
 /* Makes the present place the checkpoint. */
 void tt_session_keep(tt_session *s);
+
+/* What a decode step is made of (session.c, ahead.c): the step itself, T rows from the present end;
+ * where the session falls back to when it failed; and a token that it was over. */
+tt_step tt_session_step(tt_session *s, const uint32_t *ids, uint32_t T, bool prefill,
+                        tt_error *err);
+void tt_session_recover(tt_session *s);
+void tt_session_took(tt_session *s, uint32_t id);
 
 /* Bytes of a row of logits and its maxima. */
 size_t tt_session_row_bytes(const tt_session *s);

@@ -78,6 +78,7 @@ tt_status tt_session_snapshot(const tt_session *s, void *buf, size_t size, tt_er
 {
     parts p = lay_out(s, s->n, s->logits_valid);
     unsigned char *b = buf;
+    tt_ahead_drop((tt_session *)s); /* nothing that a caller can see */
     if (size != p.total)
         return tt_fail(err, TT_ERR_INVALID, "the snapshot needs %llu bytes, the buffer has %zu",
                        (unsigned long long)p.total, size);
@@ -181,6 +182,7 @@ tt_status tt_session_restore(tt_session *s, const void *buf, size_t size, tt_err
     parts p = {0};
     TT_TRY(check_header(s, b, size, &p, err));
     uint32_t n = get32(b + 28);
+    tt_ahead_reset(s);
     TT_TRY(tt_kv_cache_grow(&s->kv, n, err));
     for (uint32_t i = 0; i < n; i++)
         s->tokens[i] = get32(b + p.tokens + 4 * (uint64_t)i);

@@ -8,14 +8,15 @@
 #include <cmocka.h>
 #include <string.h>
 
+#include "base/limits.h"
 #include "base/model_args.h"
 
 static tt_model_options m;
+static tt_model_words w;
 
 static tt_status take(int argc, char *const *argv)
 {
     tt_arg table[TT_MODEL_ARGS_ROWS + 1] = {{0}};
-    tt_model_words w;
     tt_error err;
     tt_model_args_default(&m, &w);
     size_t n = tt_model_args_rows(table, &m, &w);
@@ -44,6 +45,11 @@ static void words_become_options(void **state)
     assert_true(m.prompt_cache == 0);
     assert_int_equal(TAKE("--prompt-cache-memory=1.5M"), TT_OK);
     assert_true(m.prompt_cache == 1572864);
+    assert_int_equal(TAKE("--prompt-cache-disk=/d"), TT_OK);
+    assert_string_equal(w.disk.dir, "/d");
+    assert_true(w.disk.limit == 0);
+    assert_int_equal(TAKE("--prompt-cache-disk=/d", "--prompt-cache-disk-limit=2M"), TT_OK);
+    assert_true(w.disk.limit == 2 * TT_MIB);
     assert_int_equal(TAKE("--prompt-cache=on", "--prompt-cache-memory=auto"), TT_OK);
     assert_true(m.prompt_cache == TT_PROMPT_CACHE_AUTO);
 }
@@ -58,6 +64,11 @@ static void what_has_no_effect_is_refused(void **state)
     assert_int_equal(TAKE("--prefill-chunk=65"), TT_ERR_INVALID);
     assert_int_equal(TAKE("--warm=soon"), TT_ERR_INVALID);
     assert_int_equal(TAKE("--prompt-cache=off", "--prompt-cache-memory=1G"), TT_ERR_INVALID);
+    assert_int_equal(TAKE("--prompt-cache=off", "--prompt-cache-disk=/d"), TT_ERR_INVALID);
+    assert_int_equal(TAKE("--prompt-cache-disk="), TT_ERR_INVALID);
+    assert_int_equal(TAKE("--prompt-cache-disk-limit=1G"), TT_ERR_INVALID);
+    assert_int_equal(TAKE("--prompt-cache-disk=/d", "--prompt-cache-disk-limit=9K"),
+                     TT_ERR_INVALID);
     assert_int_equal(TAKE("--prompt-cache-memory=1023K"), TT_ERR_INVALID);
     assert_int_equal(TAKE("--prompt-cache-memory=much"), TT_ERR_INVALID);
 }

@@ -104,6 +104,22 @@ static void every_option_arrives(void **state)
     REFUSED("4096", "--model=m", "--plan", "--io-piece=20001");
 }
 
+static void draft_options(void **state)
+{
+    (void)state;
+    TAKEN("--model=m", "--plan");
+    assert_int_equal(o.load.draft, TT_DRAFT_OFF);
+    assert_int_equal(o.load.draft_width, 0);
+    TAKEN("--model=m", "--plan", "--draft=lookup");
+    assert_int_equal(o.load.draft, TT_DRAFT_LOOKUP);
+    TAKEN("--model=m", "--plan", "--draft=mtp", "--draft-width=3");
+    assert_int_equal(o.load.draft, TT_DRAFT_MTP);
+    assert_int_equal(o.load.draft_width, 3);
+    REFUSED("--draft", "--model=m", "--plan", "--draft=on");
+    REFUSED("--draft-width", "--model=m", "--plan", "--draft=mtp", "--draft-width=5");
+    REFUSED("--draft-width has no effect", "--model=m", "--plan", "--draft-width=2");
+}
+
 static void cache_options(void **state)
 {
     (void)state;
@@ -237,6 +253,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(defaults),
         cmocka_unit_test(every_option_arrives),
+        cmocka_unit_test(draft_options),
         cmocka_unit_test(cache_options),
         cmocka_unit_test(options_win_over_the_models_sampling),
         cmocka_unit_test(one_thing_to_answer),

@@ -1,7 +1,8 @@
 /* Proves that conversations in the shapes of Claude Code and Codex are read once: from the second
  * request on at least 95 of 100 tokens that any earlier prompt or reply begins with are not
  * computed again, thinking or not, with a billing line that changes, system messages after results
- * of tools, and requests for titles in between. The requests go through the readers of the
+ * of tools, and requests for titles in between; and so when the process ends between two requests,
+ * over and over, and only a directory remains. The requests go through the readers of the
  * protocols and the shipped template; the model is small and its replies are given. */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -17,10 +18,11 @@
 #include "server/messages_request.h"
 #include "server/prompt_render.h"
 #include "server/response_request.h"
+#include "support/tempdir.h"
 #include "support/tiny_model.h"
 
 #define CONTEXT 32768u
-#define MOST    120u /* requests of all conversations */
+#define MOST    240u /* requests of all conversations */
 
 typedef struct talk {
     bool codex, thinking;
@@ -29,6 +31,10 @@ typedef struct talk {
     uint64_t reused, reusable, last_prompt;
 } talk;
 
+static char place[512]; /* the directory of prompt state */
+static const char *install;
+static unsigned ends_every; /* requests after which the process ends; 0: never */
+static uint64_t from_disk;  /* tokens */
 static tt_tokenizer *tok;
 static tt_model *model;
 static tt_state_cache *cache;
@@ -159,6 +165,31 @@ static size_t common(const uint32_t *a, size_t n, const uint32_t *b, size_t m)
     return i;
 }
 
+/* ---- the process ---- */
+
+static void begin(void)
+{
+    tt_error err = {0};
+    tt_model_options mo;
+    tt_state_disk_options disk = {.dir = place, .render = "chat"};
+    tt_model_options_default(&mo);
+    mo.max_context = CONTEXT;
+    mo.prompt_cache = 32 * TT_MIB;
+    model = tiny_open(install, &mo);
+    ok(tt_state_cache_create(model, &cache, &err), &err);
+    if (ends_every > 0)
+        ok(tt_state_cache_use_disk(cache, &disk, &err), &err);
+    ok(tt_session_create(model, &session, &err), &err);
+    ok(tt_session_use_cache(session, cache, &err), &err);
+}
+
+static void end(void)
+{
+    tt_session_close(&session);
+    tt_state_cache_close(&cache);
+    tt_model_close(&model);
+}
+
 /* Reads the prompt as a server would, then takes the reply as the model's own. */
 static void ask(talk *t, json_t *body, const char *reply)
 {
@@ -175,16 +206,21 @@ static void ask(talk *t, json_t *body, const char *reply)
         size_t n = common(p->ids, p->n - 1, seen[i], seen_n[i]);
         most = n > most ? n : most;
     }
+    if (ends_every > 0 && t->requests > 0 && t->requests % ends_every == 0) {
+        end();
+        begin();
+    }
     o.n_checkpoints = tt_chat_checkpoints(tok, p->ids, p->n, places);
     ok(tt_session_sync(session, p->ids, p->n, &o, NULL, &err), &err);
     tt_session_get_reuse(session, &reuse);
     assert_true(reuse.tokens <= most);
+    from_disk += reuse.tier == TT_TIER_DISK ? reuse.tokens : 0;
     print_message("    %2u  prompt %5zu  reusable %5zu  cached %5zu  %s/%s\n", t->requests, p->n,
                   most, reuse.tokens, tt_state_tier_name(reuse.tier),
                   tt_checkpoint_name(reuse.kind));
     if (t->requests > 0) {
         /* of what is short the last block is much */
-        assert_true(most < 20 * 64 || 100 * reuse.tokens >= 95 * most);
+        assert_true(ends_every > 0 || most < 20 * 64 || 100 * reuse.tokens >= 95 * most);
         t->reused += reuse.tokens;
         t->reusable += most;
     }
@@ -324,22 +360,35 @@ static void codex(void **state)
     converse(true, false);
 }
 
+/* The same with a restart before every request, then before every third. */
+static void after_restarts(void **state)
+{
+    (void)state;
+    static const unsigned every[] = {1, 3};
+    for (unsigned i = 0; i < 2; i++) {
+        end();
+        ends_every = every[i];
+        from_disk = 0;
+        begin();
+        print_message("  a restart every %u requests\n", ends_every);
+        converse(false, i == 0);
+        converse(true, i == 1);
+        assert_true(from_disk > 100000);
+        print_message("    %llu tokens from the directory\n", (unsigned long long)from_disk);
+    }
+}
+
 static int set_up(void **state)
 {
     (void)state;
     tt_error err = {0};
     tiny_options o = {.arch = tiny_arch_plain("lf", 0, 0), .seed = 3, .mat = TT_DTYPE_Q8};
-    tt_model_options mo;
+    tempdir_make(place);
     ok(tt_tokenizer_open("models/tales", &tok, &err), &err);
     o.arch.vocab_size = tt_tokenizer_vocab_size(tok);
     o.arch.max_position = CONTEXT;
-    tt_model_options_default(&mo);
-    mo.max_context = CONTEXT;
-    mo.prompt_cache = 32 * TT_MIB;
-    model = tiny_open(tiny_install_new(&o), &mo);
-    ok(tt_state_cache_create(model, &cache, &err), &err);
-    ok(tt_session_create(model, &session, &err), &err);
-    ok(tt_session_use_cache(session, cache, &err), &err);
+    install = tiny_install_new(&o);
+    begin();
     info = (tt_engine_info){.model = "m", .max_context = CONTEXT, .has_template = true};
     info.vocab_size = o.arch.vocab_size;
     tt_prompt_levels(tok, info.efforts, &info.thinks);
@@ -351,11 +400,10 @@ static int tear_down(void **state)
     (void)state;
     for (unsigned i = 0; i < n_seen; i++)
         free(seen[i]);
-    tt_session_close(&session);
-    tt_state_cache_close(&cache);
-    tt_model_close(&model);
+    end();
     tt_tokenizer_close(&tok);
     tiny_remove();
+    tempdir_remove(place);
     return 0;
 }
 
@@ -364,6 +412,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(claude_code),
         cmocka_unit_test(codex),
+        cmocka_unit_test(after_restarts),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

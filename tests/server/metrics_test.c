@@ -158,8 +158,12 @@ static void numbers(void **state)
     now.stored_bytes = 5000;
     now.prefill_done = 5;
     now.prefill_total = 9;
-    now.stats.model = (tt_model_stats){
-        .expert_asks = 8, .expert_hits = 6, .expert_misses = 2, .expert_bytes_read = 4096};
+    now.stats.model = (tt_model_stats){.expert_asks = 8,
+                                       .expert_hits = 6,
+                                       .expert_misses = 2,
+                                       .expert_bytes_read = 4096,
+                                       .draft_guessed = 5,
+                                       .draft_right = 3};
     now.stats.cache = (tt_state_cache_stats){
         .limit = 900, .bytes = 800, .checkpoints = 6, .evicted = 4, .refused[TT_REFUSED_IO] = 2};
     now.stats.cache.served[TT_TIER_RAM][TT_CHECKPOINT_TURN] = 640;
@@ -173,6 +177,8 @@ static void numbers(void **state)
         "tinytitan_prompt_cache_bytes 800",
         "tinytitan_prompt_cache_limit_bytes 900",
         "tinytitan_prompt_cache_checkpoints 6",
+        "tinytitan_draft_guesses_total 5",
+        "tinytitan_draft_guesses_right_total 3",
         "tinytitan_cancelled_total 3",
         "tinytitan_prompt_tokens_total 9007199254740992",
         "tinytitan_cached_tokens_total 7",
@@ -222,7 +228,7 @@ static void families_are_announced(void **state)
             fail_msg("under %s stands: %s", family, line);
     }
     free(copy);
-    assert_int_equal(families, 36);
+    assert_int_equal(families, 48);
 }
 
 /* The metric is in the table of the page, in a row with its type. */

@@ -467,6 +467,28 @@ static void a_turn_writes_its_rows_and_two_checkpoints(void **state)
     stop(&r);
 }
 
+static void count_read(void *ctx)
+{
+    ++*(unsigned *)ctx;
+}
+
+/* What holds writes back is told of reads of experts, and of nothing else. */
+static void reads_of_experts_are_told(void **state)
+{
+    rig r = {.install = tiny("lf", 6, 9)};
+    tt_error err = {0};
+    unsigned n = 0;
+    start(&r);
+    tt_expert_cache_on_read(r.m->cache, count_read, &n);
+    sync_to(r.s, words, 400);
+    assert_true(n > 0);
+    unsigned before = n;
+    ok(tt_session_decode(r.s, 1, &err), &err); /* every expert is in memory now */
+    sync_to(r.cold, words, 300);
+    assert_int_equal(n, before);
+    stop(&r);
+}
+
 /* ---- what goes wrong ---- */
 
 static void what_cannot_be_read_is_computed(void **state)
@@ -614,6 +636,7 @@ int main(void)
         TEST(another_tokenizer_or_template_misses),
         TEST(another_context_hits),
         TEST(a_turn_writes_its_rows_and_two_checkpoints),
+        TEST(reads_of_experts_are_told),
         TEST(what_cannot_be_read_is_computed),
         TEST(a_full_disk_fails_no_prompt),
         TEST(two_at_once),

@@ -741,6 +741,32 @@ static void a_request_that_reads_goes_first(void **state)
     tt_store_close(&s);
 }
 
+/* However large a checkpoint is, and whatever waits: one file at a time, synced on the way. */
+static void little_is_outstanding(void **state)
+{
+    (void)state;
+    const size_t n = 90 * TT_MIB;
+    tt_store_io io = faulty_store_io(&faults);
+    uint8_t *big = calloc(1, n), head[TT_STORE_HEAD] = {0};
+    int dir = open(place, O_RDONLY | O_DIRECTORY);
+    assert_true(dir >= 0 && big != NULL);
+    tt_status st =
+        tt_store_file_write(&io, dir, "big", head, sizeof head, big, n, NULL, NULL, NULL);
+    assert_int_equal(st, TT_OK);
+    assert_true(faults.most_unsynced <= 64 * TT_MIB);
+    assert_int_equal(faults.unsynced, 0);
+    close(dir);
+    free(big);
+    faulty_store_clear(&faults);
+    tt_store *s = open_with(KEY, ROOMY, &io);
+    for (unsigned i = 0; i < 20; i++)
+        leave(s, i, MOST, 3);
+    tt_store_wait(s);
+    assert_true(stats_of(s).writes > 100);
+    assert_true(faults.most_unsynced <= stats_of(s).index_written + STATE + TT_STORE_HEAD);
+    tt_store_close(&s);
+}
+
 /* ---- death ---- */
 
 /* Writes lines for ever, until the call that it dies in. */
@@ -810,6 +836,7 @@ int main(void)
         TEST(calls_that_do_half),
         TEST(what_is_withdrawn),
         TEST(a_request_that_reads_goes_first),
+        TEST(little_is_outstanding),
         TEST(killed_at_any_moment),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

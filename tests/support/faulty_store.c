@@ -13,6 +13,7 @@ void faulty_store_clear(faulty_store *f)
     f->piecewise = false;
     f->space = -1;
     f->corrupt = f->all = f->die = 0;
+    f->unsynced = f->most_unsynced = 0;
 }
 
 static bool fails(faulty_store *f, int call)
@@ -82,12 +83,16 @@ static ssize_t write_one(void *ctx, int fd, const void *buf, size_t n, uint64_t 
         kill(getpid(), SIGKILL);
     if (r > 0 && f->space > 0)
         f->space -= r;
+    f->unsynced += r > 0 ? (unsigned long long)r : 0;
+    if (f->unsynced > f->most_unsynced)
+        f->most_unsynced = (unsigned long long)f->unsynced;
     return r;
 }
 
 static int sync_one(void *ctx, int fd)
 {
     (void)fd;
+    ((faulty_store *)ctx)->unsynced = 0;
     return fails(ctx, FAULTY_SYNC) ? -1 : 0;
 }
 

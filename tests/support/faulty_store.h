@@ -33,8 +33,9 @@ typedef struct faulty_store {
     atomic_bool piecewise; /* reads and writes do half of what is asked, and are interrupted */
     atomic_llong space;    /* bytes that may be written before the disk is full; below 0: any */
     atomic_ullong corrupt; /* one bit of this read is wrong; 0: none */
-    atomic_ullong all;     /* calls of any kind */
-    atomic_ullong die;     /* in this one the process is killed, a write half way; 0: never */
+    atomic_ullong unsynced, most_unsynced; /* bytes written since a sync, and the most there were */
+    atomic_ullong all;                     /* calls of any kind */
+    atomic_ullong die; /* in this one the process is killed, a write half way; 0: never */
 } faulty_store;
 
 void faulty_store_clear(faulty_store *f);
