@@ -124,7 +124,7 @@ static void budgets_are_refused_by_both_with_the_figures(void **state)
 typedef void (*spoil)(tt_model_options *o);
 static void spoil_reserved(tt_model_options *o)
 {
-    o->reserved[1] = 1;
+    o->reserved[0] = 1;
 }
 static void spoil_bits(tt_model_options *o)
 {

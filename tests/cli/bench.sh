@@ -162,6 +162,25 @@ for command in decode prefill; do
 done
 
 # Sequences together: tokens of all, picks of all rows, the experts that they are.
+# Guesses: as many are right as is asked for.
+python3 -c 'print([7 * i % 4000 for i in range(200)])' >"$TMPDIR/forced.json"
+for accept in 0 1; do
+    run "$bench" decode --model "$install" --tokens 40 --repeat 1 --draft mtp --draft-width 3 \
+        --forced-ids "$TMPDIR/forced.json" --accept $accept --json
+    expect_rc 0
+    expect_out "guesses (last run): "
+    tail -n 1 <<<"$out" | python3 -c '
+import json, sys
+o = json.load(sys.stdin)
+assert o["draft"] == "mtp" and o["draft_width"] == 3 and o["guessed"] > 20, o
+assert o["guessed_right"] == o["accept"] * o["guessed"], o
+assert o["steps_by_rows"][2] > 10 and o["steps_by_rows"][3] == 0, o
+' || fail "guesses with acceptance $accept: $(tail -n 1 <<<"$out")"
+done
+usage '--accept go with --draft' decode --model "$install" --draft-width 2
+usage '--accept knows' decode --model "$install" --draft mtp --accept 0.5
+usage '--sequences and --fill-context out' decode --model "$install" --draft mtp --sequences 2
+
 run "$bench" decode --model "$install" --tokens 9 --repeat 1 --sequences 3 --json
 expect_rc 0
 expect_out "of a step and layer: "

@@ -251,6 +251,23 @@ run "$cli" --model "$model" --plan --json --ram-budget 20M
 expect_rc 1
 expect_match '^\{.*"refused": "the model needs'
 
+# ---- guesses ----
+
+# The same text whatever is guessed; what guessing takes and brought is told.
+run "$cli" --model "$model" --raw --prompt "Once upon a time" --max-new 60 --temperature 0
+plain=$out
+for how in mtp lookup; do
+    run "$cli" --model "$model" --raw --prompt "Once upon a time" --max-new 60 --temperature 0 \
+        --draft $how --draft-width 3 --stats
+    expect_rc 0
+    expect_same "$out" "$plain"
+    expect_err "guesses   $how: "
+    run "$cli" --model "$model" --plan --draft $how
+    expect_rc 0
+    expect_out "guesses    by $how, up to 4 tokens a step"
+    expect_out "  guesses  "
+done
+
 # ---- stats and JSON ----
 
 run "$cli" "${random[@]}" --stats
