@@ -317,6 +317,14 @@ static bool take_job(tt_store *s)
     return false;
 }
 
+/* Whether anything went. */
+static bool tidy(tt_store *s)
+{
+    uint32_t had = s->table.n_nodes;
+    tt_store_table_tidy(&s->table);
+    return s->table.n_nodes != had;
+}
+
 static void *writer(void *arg)
 {
     tt_store *s = arg;
@@ -337,12 +345,12 @@ static void *writer(void *arg)
             continue;
         }
         if (s->whole)
-            tt_store_table_tidy(&s->table);
+            news = tidy(s) || news;
         s->whole = false;
         if (s->dirty && (news || s->stop))
             publish(s);
         news = false;
-        if (s->first < s->n_jobs) /* while the index was written */
+        if (s->first < s->n_jobs || s->whole) /* while the index was written */
             continue;
         if (s->stop)
             break;

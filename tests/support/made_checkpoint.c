@@ -206,7 +206,8 @@ static uint32_t store(unsigned char *out, const list *l, const tensor *t, uint64
 {
     uint64_t cols = t->rank >= 2 ? t->shape[t->rank - 1] : 0;
     if (t->dtype == TT_ST_I64) {
-        int64_t v = integer(t->canonical, &l->arch, i);
+        bool hashed = has(t->canonical, "layer_") || has(t->canonical, "ngram_heads_");
+        int64_t v = hashed ? integer(t->canonical, &l->arch, i) : 0;
         memcpy(out, &v, 8);
         return 8;
     }
