@@ -105,8 +105,8 @@ static void write_limits(const tt_server_options *o, const tt_plan *p, tt_buf *b
 {
     tt_buf_puts(b, "limits\n");
     tt_buf_printf(b, "  body %llu MiB; first line %u bytes; header block %u KiB, %u fields\n",
-                  mib(tt_body_limit(p->max_context)), TT_HTTP1_LINE_MAX,
-                  TT_HTTP1_HEAD_MAX >> 10, TT_HTTP1_FIELDS);
+                  mib(tt_body_limit(p->max_context)), TT_HTTP1_LINE_MAX, TT_HTTP1_HEAD_MAX >> 10,
+                  TT_HTTP1_FIELDS);
     tt_buf_printf(b,
                   "  deadlines: header %d s, body %d s without a byte, keep-alive %d s, drained "
                   "%d s and %llu MiB, shutdown %d s\n",
@@ -117,16 +117,15 @@ static void write_limits(const tt_server_options *o, const tt_plan *p, tt_buf *b
                   "pipelined ahead %llu "
                   "KiB; unread of a stream %llu MiB; heartbeat %d s\n",
                   TT_CONNECTIONS, TT_DESCRIPTORS_SPARE, p->sequences, o->queue_limit,
-                  (unsigned long long)(TT_PIPELINED_AHEAD / TT_KIB),
-                  mib(TT_OUTBOX), TT_HEARTBEAT_SECONDS);
+                  (unsigned long long)(TT_PIPELINED_AHEAD / TT_KIB), mib(TT_OUTBOX),
+                  TT_HEARTBEAT_SECONDS);
     tt_buf_printf(b,
                   "  JSON depth %u; messages %u; tools %u, schemas %llu KiB each and %llu MiB "
                   "together; compiled grammars %llu MiB; stop strings %u of %u bytes; tool call "
                   "%llu KiB; stored responses %u, "
                   "%llu MiB\n",
                   TT_REQUEST_DEPTH, TT_MESSAGES, TT_TOOLS, (unsigned long long)(TT_SCHEMA / TT_KIB),
-                  mib(TT_SCHEMAS),
-                  mib(TT_GRAMMARS), TT_STOP_STRINGS, TT_STOP_BYTES,
+                  mib(TT_SCHEMAS), mib(TT_GRAMMARS), TT_STOP_STRINGS, TT_STOP_BYTES,
                   (unsigned long long)(TT_TOOL_CALL / TT_KIB), TT_STORED_RESPONSES,
                   mib(TT_STORED_BYTES));
 }

@@ -65,11 +65,12 @@ static size_t alphabet(const uint8_t *data, size_t size, const char *out[64], si
     return n;
 }
 
-/* NULL: it is not for PCRE2, or means something else there. */
+/* NULL: it is not for PCRE2, or means something else there. To ECMA-262 an empty class that is
+ * repeated may be left out; PCRE2 10.42 has it fail all the same. */
 static pcre2_code *reference(const char *pattern, size_t n)
 {
-    static const char *const others[] = {"[:",  "[.", "[=",  "\\c", "(*", "\\x",
-                                         "\\0", "{,", "\\s", "\\S", "]]"};
+    static const char *const others[] = {"[:", "[.",  "[=",  "\\c", "(*",  "\\x", "\\0",
+                                         "{,", "\\s", "\\S", "]]",  "[]*", "[]?", "[]{"};
     int fault;
     size_t at;
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
