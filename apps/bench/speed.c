@@ -23,7 +23,7 @@
 typedef struct measured {
     double seconds;
     tt_stage_times times;
-    tt_model_stats stats;          /* differences, like the next */
+    tt_model_stats stats; /* differences, like the next */
     tt_ngram_stats ngrams;
     double read_bytes, operations; /* a second, of this machine at most, around the run */
 } measured;
