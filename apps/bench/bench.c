@@ -146,12 +146,10 @@ int bench_open(const bench_options *o, uint32_t context, tt_model **model, tt_se
     tt_model *m = NULL;
     tt_stop_catch();
     if (tt_model_open(o->model, &mo, tt_stop_progress, NULL, &m, &err) != TT_OK) {
-        const tt_arg_name names[] = {{"max_context", o->context_flag},
-                                     {"expert_slots", "--expert-cache-slots"},
-                                     {"prefill_chunk", "--prefill-chunk"},
-                                     {"kv_bits", "--kv-bits"},
-                                     {"sequences", "--sequences"},
-                                     {NULL, NULL}};
+        const tt_arg_name names[] = {
+            {"max_context", o->context_flag},     {"expert_slots", "--expert-cache-slots"},
+            {"prefill_chunk", "--prefill-chunk"}, {"kv_bits", "--kv-bits"},
+            {"sequences", "--sequences"},         {NULL, NULL}};
         tt_args_translate(names, &err);
         return bench_fail(&err);
     }

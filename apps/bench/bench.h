@@ -26,7 +26,7 @@ typedef struct bench_options {
     int backend, level, kv;   /* indexes into the words of bench.c */
     int reader;
     uint32_t threads, prefill_chunk, slots, io_depth, sequences; /* of those, 0: one */
-    int draft; /* decode: tt_draft_kind */
+    int draft;                                                   /* decode: tt_draft_kind */
     uint32_t draft_width;
     uint64_t io_piece, ram_budget;
     const char *expert_mirror;

@@ -68,7 +68,7 @@ void tt_op_mean_rows(tt_backend *be, float *y, const float *x, uint32_t d, uint3
 void tt_op_pick_blocks(tt_backend *be, uint32_t *picks, float *scores, uint32_t heads, size_t ld,
                        uint32_t block, uint32_t K, uint32_t pos0, uint32_t T);
 void tt_op_attend_blocks(tt_backend *be, float *o, const float *q, const tt_kv_layer *kv,
-                         const tt_kv_layer *work, const uint32_t *picks, uint32_t block,
-                         uint32_t K, uint32_t q_heads, uint32_t pos0, uint32_t T);
+                         const tt_kv_layer *work, const uint32_t *picks, uint32_t block, uint32_t K,
+                         uint32_t q_heads, uint32_t pos0, uint32_t T);
 
 #endif

@@ -79,8 +79,8 @@ static json_t *sections_json(const tt_manifest_content *c)
         rc |= json_object_set_new(
             all, "ngrams",
             json_pack("{s:b, s:s, s:s, s:I, s:I}", "must_understand", 1, "file", TT_NGRAM_NAME,
-                      "dtype", tt_dtype_name(c->ngrams->dtype), "rows",
-                      (json_int_t)c->ngrams->rows, "cols", (json_int_t)c->ngrams->cols));
+                      "dtype", tt_dtype_name(c->ngrams->dtype), "rows", (json_int_t)c->ngrams->rows,
+                      "cols", (json_int_t)c->ngrams->cols));
     if (c->mtp != NULL) {
         json_t *mtp = weights_json(TT_MTP_WEIGHTS_NAME, c->mtp, c->mtp_index_sha256, false);
         if (c->mtp_experts != NULL)

@@ -287,7 +287,7 @@ static void add_spot(rooms *r, uint32_t s)
     spot x = {.state = s, .begin = r->n_targets, .kind = r->kind[s]};
     if (x.kind == KIND_NONE) {
         for (unsigned class = 1; class < TT_CHARS_PLAIN; class <<= 1)
-            add_class(r, &x, (uint8_t)class);
+            add_class(r, &x, (uint8_t) class);
     } else {
         st->flags |= TT_STATE_INSIDE;
         r->whole[s] = add_insides(r, &x);

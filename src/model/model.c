@@ -109,8 +109,8 @@ static tt_status make_qwen4(tt_model *m, const tt_model_options *o, tt_error *er
     const tt_plan *p = &m->plan;
     if (m->arch.family != TT_FAMILY_QWEN4_EXP)
         return TT_OK;
-    TT_TRY(tt_indexer_init(&m->indexer, &m->arch, p->kv_bits, p->max_context, p->prefill_chunk,
-                           err));
+    TT_TRY(
+        tt_indexer_init(&m->indexer, &m->arch, p->kv_bits, p->max_context, p->prefill_chunk, err));
     return tt_ngram_init(&m->ngram, m->install, o, err);
 }
 

@@ -145,12 +145,8 @@ static void widths_verify_and_compute(void **state)
     static const struct {
         const char *preset;
         uint32_t bits, table, layers;
-    } all[] = {{"tiny", 4, 8, 0},
-               {"tiny", 8, 4, 2},
-               {"tiny", 4, 16, 1},
-               {"tiny-dense", 4, 8, 0},
-               {"tiny-dense", 8, 4, 3},
-               {"tiny-next", 4, 8, 0},
+    } all[] = {{"tiny", 4, 8, 0},       {"tiny", 8, 4, 2},       {"tiny", 4, 16, 1},
+               {"tiny-dense", 4, 8, 0}, {"tiny-dense", 8, 4, 3}, {"tiny-next", 4, 8, 0},
                {"tiny-next", 8, 16, 3}};
     for (unsigned i = 0; i < sizeof all / sizeof *all; i++) {
         char name[64];

@@ -479,8 +479,8 @@ static void large_bounds_are_read(void **state)
     char body[2048];
     snprintf(body, sizeof body,
              "{" C("wwide") ",\"tool_choice\":\"required\",\"max_tokens\":"
-                             "99999999999999999999,\"tools\":[{\"type\":\"function\","
-                             "\"function\":{\"name\":\"look\",\"strict\":true%s}}]}",
+                            "99999999999999999999,\"tools\":[{\"type\":\"function\","
+                            "\"function\":{\"name\":\"look\",\"strict\":true%s}}]}",
              bounds);
     const row r = {CHAT, body, C_CALLED};
     check(&r, 1, "HTTP/1.1 200 ");
