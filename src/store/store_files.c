@@ -79,18 +79,19 @@ const tt_store_io tt_store_system_io = {.create = sys_create,
 
 /* ---- the directory ---- */
 
-/* Empty, or used before. */
-static bool may_close(int fd)
+/* Empty, or used before: the lock that stands in it is an empty file. */
+static bool may_use(int fd)
 {
+    struct stat sb;
+    if (fstatat(fd, "lock", &sb, AT_SYMLINK_NOFOLLOW) == 0)
+        return S_ISREG(sb.st_mode) && sb.st_size == 0;
     DIR *d = fdopendir(openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-    bool empty = d != NULL, ours = false;
-    for (struct dirent *e = empty ? readdir(d) : NULL; e != NULL; e = readdir(d)) {
+    bool empty = d != NULL;
+    for (struct dirent *e = empty ? readdir(d) : NULL; e != NULL; e = readdir(d))
         empty = empty && (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0);
-        ours = ours || strcmp(e->d_name, "lock") == 0;
-    }
     if (d != NULL)
         closedir(d);
-    return empty || ours;
+    return empty;
 }
 
 static tt_status check_private(int fd, const char *path, tt_error *err)
@@ -106,10 +107,9 @@ static tt_status check_private(int fd, const char *path, tt_error *err)
         return tt_fail_at(err, TT_ERR_INVALID, path, -1,
                           "others may write to it (mode %04o): chmod 700 it, or name another",
                           (unsigned)sb.st_mode & 07777);
-    if ((sb.st_mode & 077) != 0 && !may_close(fd))
+    if (!may_use(fd))
         return tt_fail_at(err, TT_ERR_INVALID, path, -1,
-                          "others may enter it and it holds other files: chmod 700 it, or name an "
-                          "empty one");
+                          "holds files that are not of a prompt cache: name an empty directory");
     if ((sb.st_mode & 077) != 0 && fchmod(fd, 0700) != 0)
         return tt_fail_errno(err, errno, path, "cannot close %s to others", path);
     return TT_OK;

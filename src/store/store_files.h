@@ -28,8 +28,8 @@ typedef struct tt_store_io {
 extern const tt_store_io tt_store_system_io;
 
 /* Makes the directory (0700) where there is none, and opens it. One that is another user's, or that
- * others may write to, is TT_ERR_INVALID. One that others may enter is closed to them when it is
- * empty or was used before, else it is TT_ERR_INVALID as well. */
+ * others may write to, is TT_ERR_INVALID, and so is one that is neither empty nor was used before.
+ * One that others may enter is closed to them. */
 TT_MUST_CHECK tt_status tt_store_dir_open(const char *path, int *dir, tt_error *err);
 /* TT_ERR_STATE when another process has it. */
 TT_MUST_CHECK tt_status tt_store_dir_lock(int dir, const char *path, int *lock, tt_error *err);

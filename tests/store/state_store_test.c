@@ -282,19 +282,29 @@ static void it_is_the_users_own(void **state)
         assert_int_equal(stat(path, &sb), 0);
         assert_int_equal(sb.st_mode & 07777, open_to[i]);
     }
-    /* nor one with other things in it that others may read: it is no business of ours */
+    /* nor one with things in it that are not ours, whoever may read them: an index of theirs would
+     * be taken for a damaged one of ours */
     chmod(path, 0755);
     tempdir_file(path, "notes", "x", 1, file);
     assert_int_equal(tt_store_open(&o, &s, &err), TT_OK); /* ours since before */
     tt_store_close(&s);
-    chmod(path, 0755);
-    snprintf(file, sizeof file, "%s/lock", path);
-    assert_int_equal(unlink(file), 0);
-    assert_int_equal(tt_store_open(&o, &s, &err), TT_ERR_INVALID);
-    assert_non_null(strstr(err.message, "other files"));
-    assert_int_equal(stat(path, &sb), 0);
-    assert_int_equal(sb.st_mode & 07777, 0755);
-    chmod(path, 0700);
+    char lock[720];
+    snprintf(lock, sizeof lock, "%s/lock", path);
+    tempdir_file(path, "index", "DIRC", 4, file);
+    for (int turn = 0; turn < 4; turn++) {
+        assert_int_equal(unlink(lock), 0);
+        if (turn >= 2)
+            tempdir_file(path, "lock", "x", 1, file); /* somebody's: ours is empty */
+        chmod(path, turn % 2 == 0 ? 0755 : 0700);
+        assert_int_equal(tt_store_open(&o, &s, &err), TT_ERR_INVALID);
+        assert_non_null(strstr(err.message, "name an empty directory"));
+        assert_int_equal(stat(path, &sb), 0);
+        assert_int_equal(sb.st_mode & 07777, turn % 2 == 0 ? 0755 : 0700);
+        snprintf(file, sizeof file, "%s/index", path);
+        assert_int_equal(stat(file, &sb), 0);
+        assert_int_equal(sb.st_size, 4);
+        tempdir_file(path, "lock", "", 0, file);
+    }
     assert_int_equal(tt_store_open(&o, &s, &err), TT_OK);
     tt_store_close(&s);
     /* nor another's */
@@ -345,6 +355,7 @@ static void what_no_index_names_is_swept(void **state)
     static const char *const kept[] = {
         "notes", "0000.kv", "index.old",
         "FFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFF.kv"};
+    tempdir_file(place, "lock", "", 0, path); /* it was used before */
     for (size_t i = 0; i < 4; i++) {
         tempdir_file(place, swept[i], "x", 1, path);
         tempdir_file(place, kept[i], "x", 1, path);
@@ -755,6 +766,7 @@ static void little_is_outstanding(void **state)
     assert_int_equal(st, TT_OK);
     assert_true(faults.most_unsynced <= 64 * TT_MIB);
     assert_int_equal(faults.unsynced, 0);
+    assert_int_equal(unlinkat(dir, "big", 0), 0);
     close(dir);
     free(big);
     faulty_store_clear(&faults);
